@@ -129,16 +129,16 @@ type Config struct {
 	// KeepBytes is what all logs together may take: 1,000,000 bytes or more; default 10 GiB;
 	// negative: no bound.
 	KeepBytes int64
-	// NoMemory closes the change memory: Destinations cannot read what was published lately.
-	NoMemory bool
-	// MemoryFor is how long a notification stays for that when no subscription waits for it any
+	// NoChangeMemory closes the change memory: Destinations cannot read what was published lately.
+	NoChangeMemory bool
+	// ChangeMemoryFor is how long a notification stays for that when no subscription waits for it any
 	// more; default a day more than RetryFor; negative: not at all. KeepFor and KeepBytes come
 	// first.
-	MemoryFor time.Duration
-	// MemoryBytes is what all logs may take before what nobody waits for goes, though it is younger
-	// than MemoryFor: 1,000,000 bytes or more, at most KeepBytes; default a tenth of KeepBytes,
+	ChangeMemoryFor time.Duration
+	// ChangeMemoryBytes is what all logs may take before what nobody waits for goes, though it is younger
+	// than ChangeMemoryFor: 1,000,000 bytes or more, at most KeepBytes; default a tenth of KeepBytes,
 	// with Redis 64 MiB at most.
-	MemoryBytes int64
+	ChangeMemoryBytes int64
 
 	// OperatorToken returns the token that whoever uses Operator must show, which may change
 	// meanwhile. It must be cheap and never return "". nil: nobody is asked, and whoever reaches

@@ -36,7 +36,10 @@ var dialing = map[string][]string{
 	"golang.org/x/net/http/httpproxy": {"*"},
 	"github.com/valyala/fasthttp":     {"*"},
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp": {"New*"},
-	"github.com/redis/go-redis/v9":                                    {"NewClient", "NewClusterClient", "NewFailoverClient", "NewFailoverClusterClient", "NewRing", "NewSentinelClient", "NewUniversalClient"},
+	"github.com/redis/go-redis/v9": {
+		"NewClient", "NewClusterClient", "NewFailoverClient", "NewFailoverClusterClient", "NewRing",
+		"NewSentinelClient", "NewUniversalClient",
+	},
 }
 
 // mayDial says which files may use them, besides internal/egress, and to whom they
@@ -45,16 +48,24 @@ var mayDial = map[string]struct {
 	names  []string
 	reason string
 }{
-	"cmd/hub/ready.go":               {[]string{"net/http.Client", "net/http.Transport"}, "hub ready asks the operator's own listener (--admin)"},
-	"internal/house/wayback.go":      {[]string{"net/http.Client", "net/http.Transport"}, "the hub asks itself once by the URL that its operator gave (--url), and sends nobody what comes back"},
-	"operator/ask/client.go":         {[]string{"net/http.Client", "net/http.Transport", "net.Dialer"}, "the commands ask the hub that has the store open, or the operator's listener that they are told of (--ask)"},
-	"operator/socket/socket.go":      {[]string{"net.Dialer"}, "it connects to the socket in the store's directory"},
-	"cmd/notifier/running.go":        {[]string{"net/http.Client", "net/http.Transport"}, "notifier import and notifier dump ask the notifier that has the data directory open, at its own operator's listener (--intake)"},
+	"cmd/hub/ready.go":            {[]string{"net/http.Client", "net/http.Transport"}, "hub ready asks the operator's own listener (--admin)"},
+	"internal/house/selfcheck.go": {[]string{"net/http.Client", "net/http.Transport"}, "the hub asks itself once by the URL that its operator gave (--url), and sends nobody what comes back"},
+	"operator/ask/client.go": {
+		[]string{"net/http.Client", "net/http.Transport", "net.Dialer"},
+		"the commands ask the hub that has the store open, or the operator's listener that they are told of (--admin-url)",
+	},
+	"operator/socket/socket.go": {[]string{"net.Dialer"}, "it connects to the socket in the store's directory"},
+	"cmd/notifier/running.go": {
+		[]string{"net/http.Client", "net/http.Transport"},
+		"notifier import and notifier dump ask the notifier that has the data directory open, at its own operator's listener (--intake)",
+	},
 	"cmd/internal/program/notify.go": {[]string{"net.DialUnix"}, "it tells the service manager that started the program, by the socket that its environment names"},
-	"internal/house/wayout.go":       {[]string{"golang.org/x/net/http/httpproxy.FromEnvironment"}, "it reads who the operator's proxy is; it connects to nobody"},
-	"internal/house/config.go":       {[]string{"net.Resolver"}, "it hands a resolver to internal/egress; it connects to nobody"},
-	"config.go":                      {[]string{"net.Resolver"}, "as internal/house/config.go"},
-	"cmd/hub/flags.go":               {[]string{"net.Resolver"}, "as internal/house/config.go"},
+	"internal/house/outbound.go": {[]string{
+		"golang.org/x/net/http/httpproxy.FromEnvironment",
+	}, "it reads who the operator's proxy is; it connects to nobody"},
+	"internal/house/config.go": {[]string{"net.Resolver"}, "it hands a resolver to internal/egress; it connects to nobody"},
+	"config.go":                {[]string{"net.Resolver"}, "as internal/house/config.go"},
+	"cmd/hub/flags.go":         {[]string{"net.Resolver"}, "as internal/house/config.go"},
 	"store/redisstore/client.go": {
 		[]string{"net.Dialer", "github.com/redis/go-redis/v9.NewUniversalClient"},
 		"the operator's Redis (--store)",
@@ -65,12 +76,19 @@ var mayDial = map[string]struct {
 		[]string{"net/http.DefaultTransport", "net/http.Transport"},
 		"a notifier publishes to the hub that its operator names (--hub), and takes nobody's URLs",
 	},
-	"internal/fetch/transport.go":    {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "what a Source serves that its operator's Destination names (--topic, --source, --base, --trust-host), or what the operator's own systems published (notifier --dump), is asked for, and redirects lead where each of these rooms lets them"},
-	"destination/config.go":          {[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"}, "a Destination asks the topic that its operator names (--topic), and the hub which that names"},
-	"internal/tracing/tracing.go":    {[]string{"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp.New"}, "the operator's collector of traces (OTEL_EXPORTER_OTLP_ENDPOINT)"},
-	"cmd/destination/follow_take.go": {[]string{"os/exec.Cmd", "os/exec.CommandContext"}, "it runs the command that its operator gave (--exec)"},
-	"cmd/destination/exec_unix.go":   {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_take.go"},
-	"cmd/destination/exec_other.go":  {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_take.go"},
+	"internal/fetch/transport.go": {
+		[]string{"net/http.Transport", "net/http.ProxyFromEnvironment"},
+		"what a Source serves that its operator's Destination names (--topic, --source, --base, --trust-host), or what the operator's own systems published (notifier --dump), is asked for, and redirects lead where each of these rooms lets them",
+	},
+	"destination/config.go": {[]string{
+		"net/http.Transport", "net/http.ProxyFromEnvironment",
+	}, "a Destination asks the topic that its operator names (--topic), and the hub which that names"},
+	"internal/tracing/tracing.go": {[]string{
+		"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp.New",
+	}, "the operator's collector of traces (OTEL_EXPORTER_OTLP_ENDPOINT)"},
+	"cmd/destination/follow_handlers.go": {[]string{"os/exec.Cmd", "os/exec.CommandContext"}, "it runs the command that its operator gave (--exec)"},
+	"cmd/destination/exec_unix.go":       {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_handlers.go"},
+	"cmd/destination/exec_other.go":      {[]string{"os/exec.Cmd"}, "as cmd/destination/follow_handlers.go"},
 
 	"destination/republish/config.go": {[]string{"net/http.Transport"}, "an aggregator hands changes to the intake that its operator names (--publish)"},
 }
@@ -102,7 +120,10 @@ func TestNobodyElseDials(t *testing.T) {
 		for _, use := range found {
 			used[filepath.ToSlash(name)+" "+use.what] = true
 			if !slices.Contains(rule.names, use.what) {
-				t.Errorf("%s uses %s: only internal/egress connects to what strangers choose; where the operator chose it, say so in mayDial", use.at, use.what)
+				t.Errorf(
+					"%s uses %s: only internal/egress connects to what strangers choose; where the operator chose it, say so in mayDial",
+					use.at, use.what,
+				)
 			}
 		}
 	})

@@ -19,7 +19,7 @@ var levels = map[string]int{"Debug": 1, "Info": 1, "Warn": 1, "Error": 1}
 
 // sayWarnings are the files that log a text which is made elsewhere, as /readyz shows it too.
 var sayWarnings = []string{
-	"cmd/hub/serve.go", "internal/house/config.go", "internal/house/surroundings.go", "operator/api/auth_token.go", "cmd/internal/program/listen.go", "cmd/internal/program/tls.go",
+	"cmd/hub/serve.go", "internal/house/config.go", "internal/house/environment.go", "operator/api/auth_token.go", "cmd/internal/program/listen.go", "cmd/internal/program/tls.go",
 	"cmd/internal/program/variables.go", // the name of the program is in it
 	"cmd/internal/program/serve.go",     // what net/http says, at level debug
 	"cmd/destination/command.go", "cmd/notifier/run.go", "cmd/hub/check.go",

@@ -106,7 +106,13 @@ func goals() []goal {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{"-only", "throughput,nothing"}, {"-engines", "sqlite"}, {"-nonsense"}, {"-child", `{"Role":"nobody"}`}, {"-child", "nobody"}} {
+	for _, args := range [][]string{
+		{"-only", "throughput,nothing"},
+		{"-engines", "sqlite"},
+		{"-nonsense"},
+		{"-child", `{"Role":"nobody"}`},
+		{"-child", "nobody"},
+	} {
 		var stderr bytes.Buffer
 		if code := run(args, io.Discard, &stderr); code == 0 || stderr.Len() == 0 {
 			t.Errorf("%q: status %d, %q", args, code, &stderr)

@@ -26,7 +26,10 @@ func first(ctx context.Context, e *env) error {
 		e.report.put(goalFirst, on, ratio)
 		return nil
 	})
-	e.report.table(cells("|publication sent → delivery arrived|sent → answered 200|arrived, p99|one append|one POST|÷ both"), rows)
+	e.report.table(
+		cells("|publication sent → delivery arrived|sent → answered 200|arrived, p99|one append|one POST|÷ both"),
+		rows,
+	)
 	return err
 }
 

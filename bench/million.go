@@ -87,9 +87,14 @@ func (m *millionHub) measure(ctx context.Context) error {
 	}
 	m.reportMemory(rest, worked, took)
 	m.report.put(goalReady, m.on, second.loaded.Seconds())
-	m.report.table(cells("%s: from the start of the process|after the import|restart after the deliveries", m.on), [][]string{
+	m.report.table(cells(
+		"%s: from the start of the process|after the import|restart after the deliveries", m.on,
+	), [][]string{
 		cells("to the ready line: it takes requests|%.2f s|%.2f s", first.ready.Seconds(), second.ready.Seconds()),
-		cells("to /readyz 200 and all subscriptions served|%.2f s|%.2f s", first.loaded.Seconds(), second.loaded.Seconds()),
+		cells(
+			"to /readyz 200 and all subscriptions served|%.2f s|%.2f s", first.loaded.Seconds(),
+			second.loaded.Seconds(),
+		),
 	})
 	return m.publishing(ctx)
 }

@@ -19,8 +19,12 @@ import (
 var (
 	goalMirror = atLeast(0.5, "mirror: destination baseline by GET ÷ a bare loop that gets and writes files", "×")
 	goalDumpOr = atLeast(5, "dump: 100,000 files of 2 kB: destination baseline by a dump ÷ --dump never", "×")
-	goalUnpack = atLeast(0.5, "dump: destination baseline by a dump ÷ a bare loop that downloads, unpacks, hashes and writes files", "×")
-	goalPack   = atLeast(0.7, "dump: notifier dump ÷ a bare loop that reads, hashes and packs as densely", "×")
+	goalUnpack = atLeast(
+		0.5,
+		"dump: destination baseline by a dump ÷ a bare loop that downloads, unpacks, hashes and writes files",
+		"×",
+	)
+	goalPack = atLeast(0.7, "dump: notifier dump ÷ a bare loop that reads, hashes and packs as densely", "×")
 )
 
 const (

@@ -103,7 +103,9 @@ func slow(ctx context.Context, e *env) error {
 	return e.neighbors(ctx, goalsSlow, []crowd{
 		{"without that host", healthy, others},
 		{"beside it", healthy, func(topic string) people {
-			return others(topic).and(group(n-healthy, topic, func(i int) string { return e.town.callback(0, pathSlow, i) }))
+			return others(topic).and(
+				group(n-healthy, topic, func(i int) string { return e.town.callback(0, pathSlow, i) }),
+			)
 		}},
 	})
 }
@@ -142,7 +144,9 @@ func (e *env) reportWaits(on engine, crowds []crowd, all []waits) {
 	var rows [][]string
 	for i, w := range all {
 		row := cells("%s|%s", crowds[i].name, ms(quantile(w.all, 0.5)))
-		for _, column := range []struct{ of, base []float64 }{{w.all, all[0].all}, {w.steady, all[0].steady}, {w.first, all[0].first}} {
+		for _, column := range []struct{ of, base []float64 }{
+			{w.all, all[0].all}, {w.steady, all[0].steady}, {w.first, all[0].first},
+		} {
 			figure := quantile(column.of, 0.99)
 			row = append(row, ms(figure), fmt.Sprintf("%.2f", figure/quantile(column.base, 0.99)))
 		}

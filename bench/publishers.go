@@ -8,7 +8,9 @@ import (
 	"time"
 )
 
-var goalPublishes = atLeast(0.3, "publishes/s, 64 publishers on 64 topics ÷ synced 1 KB appends/s of the bare store with 64 writers", "")
+var goalPublishes = atLeast(
+	0.3, "publishes/s, 64 publishers on 64 topics ÷ synced 1 KB appends/s of the bare store with 64 writers", "",
+)
 
 // publishers has many publish at once, each to a topic of its own that nobody
 // subscribes to, in turn with as many that write to the bare store.

@@ -8,9 +8,17 @@ import (
 
 // How long publishers wait: the other figures of the scenario million.
 var (
-	goalQuiet     = atMost(1.3, "publish answered, p99, nothing being delivered: 1,000,000 subscriptions ÷ 1 in a hub of its own", "")
-	goalLoaded    = atMost(1.3, "publish answered, p99, while deliveries run: 1,000,000 subscriptions ÷ 1 in the same busy hub", "")
-	goalLoadedOwn = atMost(1.3, "publish answered, p99, while deliveries run: 1,000,000 subscriptions ÷ 1 in an idle hub of its own", "")
+	goalQuiet = atMost(
+		1.3, "publish answered, p99, nothing being delivered: 1,000,000 subscriptions ÷ 1 in a hub of its own", "",
+	)
+	goalLoaded = atMost(
+		1.3, "publish answered, p99, while deliveries run: 1,000,000 subscriptions ÷ 1 in the same busy hub", "",
+	)
+	goalLoadedOwn = atMost(
+		1.3,
+		"publish answered, p99, while deliveries run: 1,000,000 subscriptions ÷ 1 in an idle hub of its own",
+		"",
+	)
 )
 
 // pauseBetween lets what a publication sets off come to rest before the next, so
@@ -81,7 +89,9 @@ func (m *millionHub) reportWaiting(quiet, loaded answered, speed float64) {
 	m.report.put(goalLoadedOwn, m.on, loaded.ratio(atAlone, 0.99))
 	hang := fmt.Sprintf("all callbacks hang (%d each, in turn)", len(quiet[atMany]))
 	run := fmt.Sprintf("%.0f deliveries/s run (%d each, in turn)", speed, len(loaded[atMany]))
-	m.report.table(cells("%s: publish answered|÷ one subscription|many, p50|one, p50|÷|many, p99|one, p99|÷", m.on), [][]string{
+	m.report.table(cells(
+		"%s: publish answered|÷ one subscription|many, p50|one, p50|÷|many, p99|one, p99|÷", m.on,
+	), [][]string{
 		quiet.line(atAlone, hang, "in a hub of its own"),
 		quiet.line(atOne, hang, "in the same hub"),
 		loaded.line(atAlone, run, "in an idle hub of its own"),
@@ -125,7 +135,9 @@ func (a answered) ratio(base int, q float64) float64 {
 
 func (a answered) line(base int, cells ...string) []string {
 	for _, q := range []float64{0.5, 0.99} {
-		cells = append(cells, ms(quantile(a[atMany], q)), ms(quantile(a[base], q)), fmt.Sprintf("%.2f", a.ratio(base, q)))
+		cells = append(
+			cells, ms(quantile(a[atMany], q)), ms(quantile(a[base], q)), fmt.Sprintf("%.2f", a.ratio(base, q)),
+		)
 	}
 	return cells
 }

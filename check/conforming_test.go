@@ -84,8 +84,12 @@ func TestConformingVariants(t *testing.T) {
 			edited(".well-known/resourcesync", "/a/capabilitylist.xml", "/a/list"))},
 		{"a topic that is listed by another address", "/a/change/", both(redirected("a/topic", "/a/change/"),
 			edited("a/capabilitylist.xml", "/a/change/", "/a/topic"))},
-		{"addresses with a default port", "/", both(edited("a/changelist.xml", "{base}/a/changelist-1.xml", own+":80/a/changelist-1.xml"), named(own))},
-		{"addresses in upper case", "/a/change/", both(edited("a/capabilitylist.xml", "{base}/a/change/", "HTTP://SOURCE.test/a/change/"), named(own))},
+		{"addresses with a default port", "/", both(
+			edited("a/changelist.xml", "{base}/a/changelist-1.xml", own+":80/a/changelist-1.xml"), named(own),
+		)},
+		{"addresses in upper case", "/a/change/", both(
+			edited("a/capabilitylist.xml", "{base}/a/change/", "HTTP://SOURCE.test/a/change/"), named(own),
+		)},
 		{"a hub without the slash at its end", "/", both(edited("a/capabilitylist.xml", `href="{base}/hub"`, `href="http://hub.test"`),
 			headed("a/change/index", "Link", `<{base}/a/change/>; rel=self, <HTTP://Hub.test:80/>; REL=HUB`), named(own))},
 		{"two hubs, one of which the Capability List names", "/", headed("a/change/index", "Link",
@@ -125,7 +129,9 @@ func TestOtherTopics(t *testing.T) {
 		{"a page of another name", `<link rel="hub" href="/hub"><link rel="self" href="/lasting">`, "text/html", "", []string{other}},
 		{"JSON", "{}", "application/json", `<{base}/hub>; rel="hub", <{base}/feed>; rel="self"`, []string{other}},
 		{"nothing", "", "text/plain", `<{base}/hub>; rel="hub", <{base}/feed>; rel="self"`, []string{other}},
-		{"a page without links", "<html></html>", "text/html", "", []string{`error core 6.3.3 /feed: it is no document of ResourceSync (the root element is "html"`}},
+		{"a page without links", "<html></html>", "text/html", "", []string{
+			`error core 6.3.3 /feed: it is no document of ResourceSync (the root element is "html"`,
+		}},
 		{"no self", "{}", "application/json", `<{base}/hub>; rel="hub"`, []string{"error WebSub 4 /feed: ", other}},
 		{"two selves", "{}", "application/json", `<{base}/hub>; rel="hub", <{base}/a>; rel="self", <{base}/b>; rel="self"`, []string{"warning WebSub 4 /feed: ", other}},
 		{"no hub there", "{}", "application/json", `<{base}/nohub>; rel="hub", <{base}/feed>; rel="self"`, []string{"warning WebSub 5 /feed: ", other}},
@@ -208,7 +214,9 @@ func TestHubElsewhere(t *testing.T) {
 // A line names its clause once.
 func TestClauseOnce(t *testing.T) {
 	var lines []string
-	_, err := check.Run(t.Context(), check.Config{Files: true}, []string{"../payload/testdata/examples/core-27-changelist-patch.xml"}, func(f check.Finding) {
+	_, err := check.Run(t.Context(), check.Config{Files: true}, []string{
+		"../payload/testdata/examples/core-27-changelist-patch.xml",
+	}, func(f check.Finding) {
 		lines = append(lines, f.String())
 	})
 	all := strings.Join(lines, "\n")

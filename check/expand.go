@@ -121,7 +121,9 @@ func (f *frontier) push(l lead) {
 	switch {
 	case l.depth > f.cfg.Limits.Depth:
 		f.breaks(l.set)
-		f.leftOut("depth", l.at, fmt.Sprintf("links are followed %d times from a place, and %s is further", f.cfg.Limits.Depth, quote(l.to.String())),
+		f.leftOut("depth", l.at, fmt.Sprintf(
+			"links are followed %d times from a place, and %s is further", f.cfg.Limits.Depth, quote(l.to.String()),
+		),
 			"begin there, or allow more depth")
 	case l.role == rolePackage:
 		f.later = append(f.later, l)

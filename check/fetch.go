@@ -40,7 +40,9 @@ func (v *visitor) get(ctx context.Context, method string, at *url.URL, within ti
 }
 
 // getAs is get with the Accept-Encoding of the request.
-func (v *visitor) getAs(ctx context.Context, method string, at *url.URL, within time.Duration, encoding string) (*answer, error) {
+func (v *visitor) getAs(
+	ctx context.Context, method string, at *url.URL, within time.Duration, encoding string,
+) (*answer, error) {
 	c := fetch.Client{
 		Transport: asker{v, v.cfg.Allow}, Timeout: within, Redirects: v.cfg.Limits.Redirects,
 		Lead: func(_, to *url.URL) error {
@@ -60,7 +62,9 @@ func (v *visitor) getAs(ctx context.Context, method string, at *url.URL, within 
 }
 
 // ask makes a request. The caller closes the body of the response.
-func (v *visitor) ask(ctx context.Context, c *fetch.Client, method string, at *url.URL, encoding string) (*http.Response, error) {
+func (v *visitor) ask(
+	ctx context.Context, c *fetch.Client, method string, at *url.URL, encoding string,
+) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
 	if err != nil {
 		return nil, err

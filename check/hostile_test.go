@@ -108,10 +108,16 @@ func TestHostileSites(t *testing.T) {
 		{"a document with endless entries", func(s *site) {
 			s.handlers["x.xml"] = endless(opening+`<rs:md capability="changelist"/>`, "<url><loc>http://a.test/</loc></url>")
 		}, "error core 7 /x.xml: it is over a limit", 5},
-		{"a document with endless space", func(s *site) { s.handlers["x.xml"] = endless(opening, " ") }, "error core 7 /x.xml: it is over a limit", 5},
-		{"an entry without end", func(s *site) { s.handlers["x.xml"] = endless(opening+"<url><loc>", "a") }, "error core 7 /x.xml: it is over a limit", 5},
+		{"a document with endless space", func(s *site) {
+			s.handlers["x.xml"] = endless(opening, " ")
+		}, "error core 7 /x.xml: it is over a limit", 5},
+		{"an entry without end", func(s *site) {
+			s.handlers["x.xml"] = endless(opening+"<url><loc>", "a")
+		}, "error core 7 /x.xml: it is over a limit", 5},
 		{"more documents than bytes are allowed for", func(s *site) {
-			s.files["x.xml"] = indexed + `<rs:md capability="changelist"/>` + strings.Repeat("<sitemap><loc>/y1.xml</loc></sitemap>", 2) + "<sitemap><loc>/y2.xml</loc></sitemap></sitemapindex>"
+			s.files["x.xml"] = indexed + `<rs:md capability="changelist"/>` + strings.Repeat(
+				"<sitemap><loc>/y1.xml</loc></sitemap>", 2,
+			) + "<sitemap><loc>/y2.xml</loc></sitemap></sitemapindex>"
 			s.handlers["y1.xml"] = endless(opening, "<!-- "+strings.Repeat("-x", 100_000)+" -->")
 			s.handlers["y2.xml"] = s.handlers["y1.xml"]
 		}, "note limits /y2.xml: not everything was looked at: as many bytes as are allowed were read", 5},
@@ -167,14 +173,18 @@ func TestHostileSites(t *testing.T) {
 			}
 		}, "error core 6.1 /x.xml: it cannot be read", 5},
 		{"links upwards without end", func(s *site) {
-			s.files["x.xml"] = opening + strings.Repeat(`<rs:ln rel="up" href="{base}/none"/>`, 4000) + `<rs:md capability="capabilitylist"/></urlset>`
+			s.files["x.xml"] = opening + strings.Repeat(
+				`<rs:ln rel="up" href="{base}/none"/>`, 4000,
+			) + `<rs:md capability="capabilitylist"/></urlset>`
 		}, "note limits /x.xml: not everything was looked at: it has more than 20 links with rel=up", 5},
 		{"entities", func(s *site) {
 			s.files["x.xml"] = `<!DOCTYPE urlset [<!ENTITY a "aaaaaaaa">]>` + opening + "&a;</urlset>"
 		}, "error core 6.1 /x.xml", 5},
 		{"a ZIP bomb", func(s *site) { s.files["x.zip"] = bomb }, "error core 11.2 /x.zip: the ZIP file exceeds a limit", 5},
 		{"a ZIP that is none", func(s *site) { s.files["x.zip"] = "PK\x03\x04 and nothing" }, "error core 11.2 /x.zip", 5},
-		{"a package without end", func(s *site) { s.handlers["x.zip"] = endless("PK\x03\x04", "x") }, "note limits /x.zip: not everything was looked at", 5},
+		{"a package without end", func(s *site) {
+			s.handlers["x.zip"] = endless("PK\x03\x04", "x")
+		}, "note limits /x.zip: not everything was looked at", 5},
 		{"control characters", func(s *site) {
 			s.files["x.xml"] = opening + "<rs:ln rel=\"up\" href=\"/&#x202E;&#x85;x\"/><rs:md capability=\"\u202E\u009b\"/></urlset>"
 		}, "error core 7 /x.xml", 5},
@@ -225,7 +235,9 @@ func TestHostileSites(t *testing.T) {
 func TestManyFindings(t *testing.T) {
 	s := newSite(t)
 	var index strings.Builder
-	part := opening + strings.Repeat(`<rs:ln rel="up" href="/none"/><rs:ln rel="index" href="/none"/>`, 20) + `<rs:md capability="resourcelist"/></urlset>`
+	part := opening + strings.Repeat(
+		`<rs:ln rel="up" href="/none"/><rs:ln rel="index" href="/none"/>`, 20,
+	) + `<rs:md capability="resourcelist"/></urlset>`
 	for i := range 600 {
 		fmt.Fprintf(&index, "<sitemap><loc>{base}/p%d.xml</loc></sitemap>", i)
 		s.handlers[fmt.Sprintf("p%d.xml", i)] = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, part) }
@@ -382,7 +394,9 @@ func TestSiteInTrouble(t *testing.T) {
 		s.status[name] = http.StatusBadGateway
 	}
 	found, sum, err := s.try(check.Config{}, "/")
-	if err == nil || !strings.Contains(err.Error(), "/.well-known/resourcesync: it is answered 502 Bad Gateway; see that") || len(found) > 0 || sum.Complete {
+	if err == nil || !strings.Contains(
+		err.Error(), "/.well-known/resourcesync: it is answered 502 Bad Gateway; see that",
+	) || len(found) > 0 || sum.Complete {
 		t.Errorf("%v, %+v\n%s", err, sum, strings.Join(s.lines(found), "\n"))
 	}
 }

@@ -242,7 +242,12 @@ func (j *linkJudge) judgeLinked(l *lead, d *document) {
 			kindOf(d.head.Capability, d.isIndex()))
 	case l.from.isTopic():
 		if j.isUnlisted(d, l.from) {
-			j.report(ruleChannelListed, d.place(""), d, "add a url for it, with capability=change-notification and its hub", "the topic %s, which links to it with rel=resourcesync, is not listed", quote(l.from.uri))
+			j.report(
+				ruleChannelListed, d.place(""), d,
+				"add a url for it, with capability=change-notification and its hub",
+				"the topic %s, which links to it with rel=resourcesync, is not listed",
+				quote(l.from.uri),
+			)
 		}
 	case l.from.known || l.from.led(rolePage):
 		// A document leads to its own Capability List, the page of a site to one of the site.

@@ -57,7 +57,9 @@ func (pr *packageReader) readPackage(ctx context.Context, d *document, a *answer
 		d.broken = true
 		return // another format: judged beside the other packages
 	}
-	zip, err := unpack.Open(file, p.length, unpack.Limits{Bytes: math.MaxInt64, EntryBytes: math.MaxInt64}) // expanded bounds both
+	zip, err := unpack.Open(
+		file, p.length, unpack.Limits{Bytes: math.MaxInt64, EntryBytes: math.MaxInt64},
+	) // expanded bounds both
 	if err != nil {
 		d.broken = true
 		pr.report(rulePackageSafe, d.place(""), d.dumpOf(l), "make the package anew", "%s",

@@ -96,7 +96,11 @@ func (rd *reader) readEntries(d *document, l *lead, r *payload.Reader, odd *payl
 func (rd *reader) keep(d *document, e *payload.Entry) {
 	if rd.kept > rd.cfg.Limits.Memory {
 		d.cut, rd.cut = true, true
-		rd.leftOut("kept", d.place(""), "not everything was looked at: the documents list more than is remembered", "check the parts one by one")
+		rd.leftOut(
+			"kept", d.place(""),
+			"not everything was looked at: the documents list more than is remembered",
+			"check the parts one by one",
+		)
 		return
 	}
 	const each = 1000 // of the structure itself, and of what is noted of where it leads

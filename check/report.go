@@ -200,6 +200,10 @@ func (rep *reporter) unreadable(d *document, err error) {
 		rep.report(ruleLimits, d.place(""), d, "split it, and list the parts in an index",
 			"it is over a limit: %s", reason(err))
 	default:
-		rep.report(ruleXML, d.place(""), d, "write well-formed XML in UTF-8, without a document type declaration", "it cannot be read: %s", reason(err))
+		rep.report(
+			ruleXML, d.place(""), d,
+			"write well-formed XML in UTF-8, without a document type declaration",
+			"it cannot be read: %s", reason(err),
+		)
 	}
 }

@@ -150,8 +150,11 @@ var rules = [ruleCount]rule{
 	ruleLinkedIs:     {"DI-2", "core 6.3.3", Error, "rel=resourcesync leads to a Capability List"},
 	ruleLinkedCovers: {"DI-2", "core 6.3.3", Error, "the Capability List covers the resource that links to it"},
 
-	ruleUpThere:     {"G-11 DI-4 CL-2 RL-2 RI-2 RD-3 RM-3 CH-2 CX-3 CD-2 CM-3 AR-4", "", Error, "rel=up leads to what is there"},
-	ruleUp:          {"G-11 DI-4 CL-2 RL-2 RI-2 RD-3 RM-3 CH-2 CX-3 CD-2 CM-3 AR-4", "", Error, "rel=up leads to the Capability List, that of a Capability List to the Source Description"},
+	ruleUpThere: {"G-11 DI-4 CL-2 RL-2 RI-2 RD-3 RM-3 CH-2 CX-3 CD-2 CM-3 AR-4", "", Error, "rel=up leads to what is there"},
+	ruleUp: {
+		"G-11 DI-4 CL-2 RL-2 RI-2 RD-3 RM-3 CH-2 CX-3 CD-2 CM-3 AR-4", "", Error,
+		"rel=up leads to the Capability List, that of a Capability List to the Source Description",
+	},
 	ruleNoUp:        {"SD-7", "core 8", Error, "a Source Description has no rel=up"},
 	ruleIndexThere:  {"G-11 RL-3 RD-3 CH-2 CD-2 AR-5", "", Error, "rel=index leads to what is there"},
 	ruleIndex:       {"G-11 RL-3 RD-3 CH-2 CD-2 AR-5", "", Error, "rel=index leads to a sitemapindex"},

@@ -119,7 +119,9 @@ func (s *site) fillIn() {
 			if !strings.Contains(s.files[name], " "+of+"}") {
 				continue
 			}
-			s.files[name] = strings.NewReplacer("{length "+of+"}", fmt.Sprint(len(content)), "{sha256 "+of+"}", sha256Of(content)).Replace(s.files[name])
+			s.files[name] = strings.NewReplacer(
+				"{length "+of+"}", fmt.Sprint(len(content)), "{sha256 "+of+"}", sha256Of(content),
+			).Replace(s.files[name])
 		}
 	}
 }
@@ -179,7 +181,10 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Type", "text/plain")
 	}
 	if name == "a/change/index" {
-		h.Set("Link", fmt.Sprintf(`<%s/a/change/>; rel="self", <%s/hub>; rel="hub", <%s/a/capabilitylist.xml>; rel="resourcesync"`, s.base, s.base, s.base))
+		h.Set(
+			"Link",
+			fmt.Sprintf(`<%s/a/change/>; rel="self", <%s/hub>; rel="hub", <%s/a/capabilitylist.xml>; rel="resourcesync"`, s.base, s.base, s.base),
+		)
 	}
 	if strings.HasPrefix(name, "r/") && strings.HasSuffix(name, ".txt") {
 		h.Set("Last-Modified", resourcesModified)
@@ -255,7 +260,10 @@ func (s *site) lines(found []check.Finding) (lines []string) {
 
 // A good site has nothing wrong, wherever the walk begins, and all of it was looked at.
 func TestGoodSite(t *testing.T) {
-	for _, place := range []string{"/", "/.well-known/resourcesync", "/a/capabilitylist.xml", "/a/change/", "/a/changelist-1.xml", "/a/archive/changelist-a.xml", "/a/resourcedump.xml"} {
+	for _, place := range []string{
+		"/", "/.well-known/resourcesync", "/a/capabilitylist.xml", "/a/change/",
+		"/a/changelist-1.xml", "/a/archive/changelist-a.xml", "/a/resourcedump.xml",
+	} {
 		t.Run(place, func(t *testing.T) {
 			s := newSite(t)
 			found, sum := s.look(check.Config{Sample: 100}, place)

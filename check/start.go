@@ -70,13 +70,17 @@ func unread(d *document) error {
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](d.err)
 	switch {
 	case untrusted:
-		return fmt.Errorf("%s: %w; renew the server's certificate, or name its issuers with SSL_CERT_FILE", d.uri, d.err)
+		return fmt.Errorf(
+			"%s: %w; renew the server's certificate, or name its issuers with SSL_CERT_FILE", d.uri, d.err,
+		)
 	case d.err != nil:
 		return fmt.Errorf("%s: %w", d.uri, d.err)
 	case d.status/100 == 5:
 		return errors.New(answered + "; see that the server runs, and check again")
 	}
-	return errors.New(answered + "; correct the address, or begin at the site, " + d.base.ResolveReference(&url.URL{Path: "/"}).String())
+	return errors.New(
+		answered + "; correct the address, or begin at the site, " + d.base.ResolveReference(&url.URL{Path: "/"}).String(),
+	)
 }
 
 // startFile looks at a local file.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"carillon/topic"
 )
 
 // Seq is the place of a notification in its topic's log. Numbers rise from one
@@ -23,7 +25,7 @@ const MaxSeq Seq = 1<<53 - 1
 // byte for byte.
 type Publication struct {
 	// Topic is the canonical URL of the topic: the rel=self that deliveries carry.
-	Topic       string
+	Topic       topic.Address
 	ContentType string
 	// Links are the further Link values that the Source sent, each as it goes
 	// into a Link header (`<URI>; rel="resourcesync"`), without rel=self and rel=hub.
@@ -91,7 +93,7 @@ type Receipt struct {
 
 // TopicState is a topic's log at one moment.
 type TopicState struct {
-	Topic string // the topic's key (subscription.Key)
+	Topic string // the topic's key (topic.Key)
 	// First is the oldest sequence number that is kept, and Head the last
 	// one appended; First = Head+1 where nothing is kept.
 	First, Head Seq
@@ -122,8 +124,8 @@ type Last struct {
 	Digest [32]byte
 }
 
-// Log keeps the notifications of each topic, in order. Topics are told apart by
-// subscription.Key; a topic's log begins with the first Append.
+// Log keeps the notifications of each topic, in order. A topic's log begins with the first Append,
+// and is found by the topic's key: topic.Key of an address, or topic.Address.Key.
 //
 // All methods may be called from any goroutine. Trouble with the engine itself
 // is wrapped as ErrUnavailable.
@@ -153,27 +155,27 @@ type Reader interface {
 	// Read returns the first notification with a sequence number of at
 	// least from, or ErrEndOfLog. Its Seq is greater than from where the
 	// log was trimmed, or a record cannot be read back.
-	Read(ctx context.Context, topic string, from Seq) (*Notification, error)
+	Read(ctx context.Context, key string, from Seq) (*Notification, error)
 
 	// Summaries returns the latest notifications with sequence numbers below
 	// before, 0: of all, newest first, at most limit. No body is read: what cannot be
 	// read back is left out, but one of which only the body cannot may be among them.
-	Summaries(ctx context.Context, topic string, before Seq, limit int) ([]Summary, error)
+	Summaries(ctx context.Context, key string, before Seq, limit int) ([]Summary, error)
 
 	// Summary is as Read without the body: it returns the first notification with a
 	// sequence number of at least from, or ErrEndOfLog.
-	Summary(ctx context.Context, topic string, from Seq) (Summary, error)
+	Summary(ctx context.Context, key string, from Seq) (Summary, error)
 
 	// Heads returns the sequence number of each topic's last notification, 0
 	// for a topic that never had one. Trimming does not change it. What it tells
 	// of is durable: deliveries go up to it. It falls
 	// only where the engine has lost what it had acknowledged. Where a part of the engine is
 	// away it is a *HeadsError, beside the heads that were read.
-	Heads(ctx context.Context, topics []string) ([]Seq, error)
+	Heads(ctx context.Context, keys []string) ([]Seq, error)
 
 	// State gives the state of one topic. Head is 0 and First 1 for one that has no log. A
 	// state that cannot be read back is an error.
-	State(ctx context.Context, topic string) (TopicState, error)
+	State(ctx context.Context, key string) (TopicState, error)
 
 	// Keys gives the key of every topic that has a log, once each and in no order, which
 	// takes a small part of what Topics does. One whose first Append is not done may be
@@ -190,23 +192,23 @@ type Trimmer interface {
 	// before that were accepted before olderThan, from the oldest on up to
 	// the first that is not both. It need not be durable, and never moves Head.
 	// What went is told also when an error ended it.
-	Trim(ctx context.Context, topic string, before Seq, olderThan time.Time) (Trimmed, error)
+	Trim(ctx context.Context, key string, before Seq, olderThan time.Time) (Trimmed, error)
 
 	// Shrink is as Trim, and stops as well where what is left takes at most keep
 	// bytes (TopicState.Bytes).
-	Shrink(ctx context.Context, topic string, keep int64, before Seq, olderThan time.Time) (Trimmed, error)
+	Shrink(ctx context.Context, key string, keep int64, before Seq, olderThan time.Time) (Trimmed, error)
 }
 
 // Ping is a topic whose Source said that it has changed and which the hub has
 // not fetched yet.
 type Ping struct {
-	Topic string // as in the request
+	Topic topic.Address // as in the request
 	// Count tells a ping from a later one for the same topic.
 	Count uint64
 }
 
 // Pings keeps the pings that wait for their fetch. Topics are told apart by
-// subscription.Key. Of the processes that share an engine the one that owns
+// their keys. Of the processes that share an engine the one that owns
 // subscription.TopicShard of a topic fetches it. All methods may be called from any goroutine; trouble with
 // the engine itself is wrapped as ErrUnavailable.
 type Pings interface {
@@ -214,7 +216,7 @@ type Pings interface {
 	// when it returns nil. A topic that waits already is noted once, with a
 	// Count that has risen. A Count never returns, also after Fetched. The
 	// pings as noted come back, in the order given.
-	Ping(ctx context.Context, topics []string) ([]Ping, error)
+	Ping(ctx context.Context, topics []topic.Address) ([]Ping, error)
 
 	// Fetched forgets the ping, unless another for the same topic came
 	// since: left then tells that one, still waiting.

@@ -16,36 +16,35 @@ import (
 	"carillon/internal/weblink"
 )
 
-// ErrRefused: the hub refuses the request itself, and would do so again.
+// ErrRefused: the hub rejects the request, and would reject it again.
 var ErrRefused = errors.New("the hub refuses the subscription")
 
-// maxRetryAfter is how far a hub's Retry-After is heeded.
+// maxRetryAfter bounds how long a hub's Retry-After is obeyed.
 const maxRetryAfter = time.Hour
 
-// maxMemory is how long the address of a change memory may be that is kept, bytes.
-const maxMemory = 4096
+// maxChangeMemory bounds the length of a change memory's address, bytes. A longer one is dropped.
+const maxChangeMemory = 4096
 
-// busyError is a refusal that may pass: 429, 5xx and the like.
+// busyError is a temporary refusal, such as 429 or 5xx.
 type busyError struct {
 	status     string
 	reason     string
-	retryAfter time.Duration // 0 if the hub named none
+	retryAfter time.Duration // 0: the hub gave none
 }
 
 func (e *busyError) Error() string {
 	return strings.TrimSuffix("the hub answers "+e.status+": "+e.reason, ": ")
 }
 
-// relMemory is the relation by which a hub that accepts a subscription names its change
-// memory: a document of what it relayed before (IANA: a collection of records of the past).
-const relMemory = "archives"
+// relChangeMemory is the link relation of a hub's change memory (IANA: a collection of historical
+// records).
+const relChangeMemory = "archives"
 
-// ask sends a subscribe or unsubscribe request (WebSub §5.1). A hub may send us
-// on to another with 307 or 308 (WebSub §5.1.2); the request holds a secret, so it
-// does not follow from https to http. Where the hub that accepted has a change memory,
-// its address comes back.
+// ask sends a subscribe or unsubscribe request (WebSub §5.1) and returns the address of the hub's
+// change memory, if it has one. It follows redirects by 307 and 308 (WebSub §5.1.2), but not from
+// https to http, as the request holds a secret.
 func (a *asker) ask(ctx context.Context, hub string, form url.Values) (memory string, err error) {
-	client := a.client() // which follows no redirect of a POST
+	client := a.client() // it follows no redirect of a POST
 	for range maxRedirects + 1 {
 		req, err := a.request(ctx, http.MethodPost, hub, form)
 		if err != nil {
@@ -57,32 +56,32 @@ func (a *asker) ask(ctx context.Context, hub string, form url.Values) (memory st
 		}
 		next, err := outcome(resp)
 		if err != nil || next == "" {
-			return memoryOf(hub, resp.Header), err
+			return changeMemoryURI(hub, resp.Header), err
 		}
 		if scheme(next) < scheme(hub) {
-			return "", fmt.Errorf("the hub %s sends us from https to http: %s", hub, next)
+			return "", fmt.Errorf("the hub %s redirects from https to http: %s", hub, next)
 		}
 		hub = next
 	}
-	return "", fmt.Errorf("the hub sends us on more than %d times", maxRedirects)
+	return "", fmt.Errorf("the hub redirects more than %d times", maxRedirects)
 }
 
-// memoryOf reads where a hub has its change memory. It is the hub's own: an address
-// of anybody else does not count.
-func memoryOf(hub string, header http.Header) string {
-	links, _ := weblink.Parse(header.Values("Link")) // what is broken does not spoil the rest
+// changeMemoryURI returns the address of the hub's change memory. An address on another host does
+// not count.
+func changeMemoryURI(hub string, header http.Header) string {
+	links, _ := weblink.Parse(header.Values("Link")) // a broken link does not spoil the others
 	asked, err := url.Parse(hub)
-	for _, l := range weblink.Find(weblink.Resolve(hub, links), relMemory) {
+	for _, l := range weblink.Find(weblink.Resolve(hub, links), relChangeMemory) {
 		u, bad := url.Parse(l.URI)
-		if err == nil && bad == nil && u.Scheme == asked.Scheme && u.Host == asked.Host && u.User == nil && len(l.URI) <= maxMemory {
+		if err == nil && bad == nil && u.Scheme == asked.Scheme && u.Host == asked.Host && u.User == nil && len(l.URI) <= maxChangeMemory {
 			return l.URI
 		}
 	}
 	return ""
 }
 
-// outcome reads the hub's answer: done, or the hub to go on to, or an error. 202
-// is what WebSub asks for; older hubs answer 204.
+// outcome reads the hub's response: success, another hub to ask, or an error. WebSub requires 202;
+// older hubs send 204.
 func outcome(resp *http.Response) (next string, err error) {
 	defer resp.Body.Close()
 	switch code := resp.StatusCode; {
@@ -91,19 +90,21 @@ func outcome(resp *http.Response) (next string, err error) {
 	case code == http.StatusTemporaryRedirect || code == http.StatusPermanentRedirect:
 		u, err := resp.Location()
 		if err != nil || !fetch.Web(u) {
-			return "", fmt.Errorf("the hub answers %s without a usable Location", resp.Status)
+			return "", fmt.Errorf("the hub responded with %s without a usable Location", resp.Status)
 		}
 		return u.String(), nil
 	case code/100 != 4 || code == http.StatusNotFound || code == http.StatusRequestTimeout ||
 		code == http.StatusTooEarly || code == http.StatusTooManyRequests:
-		return "", &busyError{resp.Status, reasonOf(resp), min(retryafter.Parse(resp.Header.Get("Retry-After"), time.Now()), maxRetryAfter)}
+		return "", &busyError{
+			resp.Status, reasonOf(resp),
+			min(retryafter.Parse(resp.Header.Get("Retry-After"), time.Now()), maxRetryAfter),
+		}
 	default:
 		return "", fmt.Errorf("%w: %s: %s", ErrRefused, resp.Status, reasonOf(resp))
 	}
 }
 
-// reasonOf reads what a hub says in the body of a refusal (WebSub §5.1.2), as
-// one printable line.
+// reasonOf returns the hub's reason for a refusal (WebSub §5.1.2) as one printable line.
 func reasonOf(resp *http.Response) string {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason))
 	return legible.Line(string(text))

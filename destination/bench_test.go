@@ -19,13 +19,13 @@ import (
 // nothing is a Sink that drops notifications.
 type nothing struct{}
 
-func (nothing) Take(*destination.Notification) error { return nil }
+func (nothing) Accept(*destination.Notification) error { return nil }
 
 // BenchmarkDelivery is a notification of some changes, from the POST to its answer.
 func BenchmarkDelivery(b *testing.B) {
 	for _, changes := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprint(changes), func(b *testing.B) {
-			w := newWorld(b)
+			w := newFixture(b)
 			cfg := w.config(b.TempDir())
 			cfg.Sink = nothing{}
 			cfg.Logger, cfg.StopWithin = slog.New(slog.DiscardHandler), time.Millisecond

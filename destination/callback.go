@@ -18,8 +18,8 @@ import (
 	"carillon/payload"
 )
 
-// ServeHTTP is the callback: GET verifies (WebSub §5.3), POST delivers
-// (WebSub §7). Every other path is 404.
+// ServeHTTP serves the callback: GET verifies (WebSub §5.3), POST delivers (WebSub §7). Every other
+// path is 404.
 func (d *Destination) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if !d.ours(r.URL) {
@@ -33,7 +33,7 @@ func (d *Destination) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.deliver(w, r)
 	default:
 		w.Header().Set("Allow", "GET, POST")
-		http.Error(w, "A callback takes GET and POST.", http.StatusMethodNotAllowed)
+		http.Error(w, "A callback accepts GET and POST only.", http.StatusMethodNotAllowed)
 	}
 }
 
@@ -44,7 +44,7 @@ func (d *Destination) verify(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case errors.Is(err, ErrData):
-		d.cfg.Logger.Error("a verification could not be noted", "error", err)
+		d.cfg.Logger.Error("a verification could not be stored", "error", err)
 		http.Error(w, "Not now.", http.StatusServiceUnavailable)
 	case err != nil:
 		d.cfg.Logger.Warn("a verification was not confirmed", "error", err, "mode", v.mode, "topic", v.topic)
@@ -70,19 +70,19 @@ func (d *Destination) deliver(w http.ResponseWriter, r *http.Request) {
 	}
 	secrets := d.validSecrets()
 	if len(secrets) == 0 {
-		http.Error(w, "There is no subscription any more.", http.StatusGone)
+		http.Error(w, "The subscription has ended.", http.StatusGone)
 		return
 	}
 	if !signed(r.Header.Get("X-Hub-Signature"), body, secrets) {
-		d.cfg.Logger.Warn("a delivery was ignored: its signature is missing or wrong", "from", r.RemoteAddr)
+		d.cfg.Logger.Warn("a delivery was rejected: its signature is missing or wrong", "from", r.RemoteAddr)
 		http.Error(w, "The signature is missing or wrong.", http.StatusForbidden)
 		return
 	}
-	if err := d.take(d.read(r.Header.Get("X-Hub-Notification-Id"), r.Header.Get("Content-Type"), body)); err != nil {
+	if err := d.accept(d.read(r.Header.Get("X-Hub-Notification-Id"), r.Header.Get("Content-Type"), body)); err != nil {
 		if errors.Is(err, ErrNotNow) {
-			d.cfg.Logger.Warn("a delivery is asked to come again later", "error", err)
+			d.cfg.Logger.Warn("a delivery was deferred; the hub retries it", "error", err)
 		} else {
-			d.cfg.Logger.Error("a delivery could not be taken", "error", err)
+			d.cfg.Logger.Error("a delivery could not be accepted", "error", err)
 		}
 		w.Header().Set("Retry-After", retrySeconds)
 		http.Error(w, "Not now.", http.StatusServiceUnavailable)
@@ -91,25 +91,25 @@ func (d *Destination) deliver(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// refuseBody answers a delivery whose body was not taken in.
+// refuseBody responds to a delivery whose body could not be read.
 func (d *Destination) refuseBody(w http.ResponseWriter, err error) {
 	bodies.Abandon(w)
 	switch tooLarge := (*http.MaxBytesError)(nil); {
 	case errors.As(err, &tooLarge):
-		d.cfg.Logger.Warn("a delivery is larger than the limit", "limit", d.cfg.MaxBody)
+		d.cfg.Logger.Warn("a delivery was rejected: it is larger than the limit", "limit", d.cfg.MaxBody)
 		http.Error(w, fmt.Sprintf("The limit is %d bytes.", d.cfg.MaxBody), http.StatusRequestEntityTooLarge)
 	case errors.Is(err, errFull):
 		w.Header().Set("Retry-After", retrySeconds)
-		http.Error(w, "Too many deliveries come at once. Try again later.", http.StatusServiceUnavailable)
+		http.Error(w, "Too many deliveries at once. Try again later.", http.StatusServiceUnavailable)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		http.Error(w, "The body came too slowly.", http.StatusRequestTimeout)
+		http.Error(w, "The body arrived too slowly.", http.StatusRequestTimeout)
 	default:
 		http.Error(w, "The body ended early.", http.StatusBadRequest)
 	}
 }
 
-// readVerification reads the query that a hub appends. Our callback has no
-// query of its own, so what matters stands in it once.
+// readVerification reads the query that a hub appends to the callback. The callback has no query of
+// its own, so each parameter may occur once.
 func readVerification(rawQuery string) (verification, error) {
 	q, err := url.ParseQuery(rawQuery)
 	if err != nil {
@@ -122,20 +122,22 @@ func readVerification(rawQuery string) (verification, error) {
 	}
 	for _, name := range []string{"hub.mode", "hub.topic", "hub.challenge", "hub.lease_seconds"} {
 		if len(q[name]) > 1 {
-			return verification{}, fmt.Errorf("%w: %s stands in it twice", errNoVerification, name)
+			return verification{}, fmt.Errorf("%w: it has %s twice", errNoVerification, name)
 		}
 	}
 	if seconds, err := strconv.ParseInt(q.Get("hub.lease_seconds"), 10, 64); err == nil && seconds > 0 {
 		v.lease = time.Duration(min(seconds, int64(maxLease/time.Second))) * time.Second
 	}
 	if v.mode != modeDenied && !goodChallenge(v.challenge) {
-		return verification{}, fmt.Errorf("%w: the challenge is empty, too long, or has characters that are not allowed", errNoVerification)
+		return verification{}, fmt.Errorf(
+			"%w: the challenge is empty, too long, or has characters that are not allowed", errNoVerification,
+		)
 	}
 	return v, nil
 }
 
-// goodChallenge holds the alphabet of WebSub §5.3, so that nobody can have the
-// callback say what a browser would run.
+// goodChallenge reports whether s has only the characters of WebSub §5.3. Otherwise a request could
+// make the callback send content that a browser would run.
 func goodChallenge(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -146,8 +148,8 @@ func goodChallenge(s string) bool {
 	return s != "" && len(s) <= maxChallenge
 }
 
-// read reads a delivery. Violations are logged, and a body that cannot be read is handed on as
-// content of no known kind: a hub cannot mend it by sending it again.
+// read parses a delivery and logs violations. A body that cannot be parsed is handed on as unknown
+// content, as the hub would resend the same bytes.
 func (d *Destination) read(id, contentType string, body []byte) *Notification {
 	n := &Notification{
 		ID: knownID(id), ContentType: contentType, Size: len(body), Body: body,
@@ -161,7 +163,7 @@ func (d *Destination) read(id, contentType string, body []byte) *Notification {
 		n.ID = digestOf(body)
 	}
 	if err != nil {
-		d.cfg.Logger.Warn("the notification breaks the rules of its format",
+		d.cfg.Logger.Warn("the notification violates its format",
 			"id", n.ID, "error", err)
 		if cause := errors.Unwrap(err); cause != nil {
 			d.cfg.Logger.Warn("the notification cannot be read", "id", n.ID, "error", cause)
@@ -172,15 +174,16 @@ func (d *Destination) read(id, contentType string, body []byte) *Notification {
 	n.ChangeNotification = true
 	n.From, n.Until, n.Changes = read.Header.From, read.Header.Until, read.Entries
 	if n.From != "" || slices.ContainsFunc(n.Changes, isDated) {
-		n.digest = digestOf(body) // else it may tell of another change what one before has said
+		n.digest = digestOf(body) // otherwise equal bytes may be another change
 	}
 	return n
 }
 
 func isDated(e payload.Entry) bool { return !e.Datetime.IsZero() }
 
-// knownID returns the X-Hub-Notification-Id as it is remembered: a long one as its digest. A
-// ResourceSync notification without an id is remembered by its content, other content is not.
+// knownID returns the key by which a notification is remembered: its X-Hub-Notification-Id, or a
+// digest of a long one. A ResourceSync notification without an ID is remembered by its content;
+// other content without an ID is not remembered.
 func knownID(id string) string {
 	if len(id) > maxID {
 		return digestOf([]byte(id))
@@ -193,15 +196,15 @@ func digestOf(text []byte) string {
 	return "sha-256:" + hex.EncodeToString(sum[:])
 }
 
-// take hands a notification on, once, and returns when it will be known again.
-func (d *Destination) take(n *Notification) error {
-	d.taking.Lock()
-	defer d.taking.Unlock()
+// accept hands a notification on, once, and returns when its state is saved.
+func (d *Destination) accept(n *Notification) error {
+	d.accepting.Lock()
+	defer d.accepting.Unlock()
 	known, err := d.known(n)
 	if known || err != nil {
 		return err
 	}
-	if err := d.cfg.Sink.Take(n); errors.Is(err, ErrNotNow) {
+	if err := d.cfg.Sink.Accept(n); errors.Is(err, ErrNotNow) {
 		return err
 	} else if err != nil {
 		err = fmt.Errorf("%w: %w", errSink, err)

@@ -25,7 +25,7 @@ import (
 
 func TestVerificationRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(t.TempDir()))
 		a := <-w.asked
 		for name, differs := range map[string]url.Values{
@@ -51,7 +51,10 @@ func TestVerificationRefused(t *testing.T) {
 				t.Errorf("%s is answered %d %q, want 404", name, rec.Code, rec.Body)
 			}
 		}
-		for _, target := range []string{baseURL, baseURL + "callback/", a.callback() + "/", a.callback()[:len(a.callback())-1], a.callback() + "?%zz"} {
+		for _, target := range []string{
+			baseURL, baseURL + "callback/", a.callback() + "/", a.callback()[:len(a.callback())-1],
+			a.callback() + "?%zz",
+		} {
 			if rec := w.get(target); rec.Code != http.StatusNotFound {
 				t.Errorf("GET %s is answered %d, want 404", target, rec.Code)
 			}
@@ -73,7 +76,7 @@ func TestVerificationRefused(t *testing.T) {
 // while; later nothing is pending.
 func TestVerificationAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(t.TempDir()))
 		a := w.subscribed(24 * time.Hour)
 		time.Sleep(time.Minute)
@@ -92,7 +95,7 @@ func TestVerificationAgain(t *testing.T) {
 func TestLeaseUntold(t *testing.T) {
 	for _, told := range [][]string{nil, {""}, {"-1"}, {"0"}, {"soon"}, {"1e9"}} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.start(w.config(t.TempDir()))
 			if rec := w.verify(<-w.asked, url.Values{"hub.lease_seconds": told}); rec.Code != http.StatusOK {
 				t.Fatalf("answered %d", rec.Code)
@@ -109,7 +112,7 @@ func TestLeaseUntold(t *testing.T) {
 
 func TestSignatures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(t.TempDir()))
 		a := w.subscribed(time.Hour)
 		sign := func(h func() hash.Hash, secret, body string) string {
@@ -161,7 +164,7 @@ func TestSignatures(t *testing.T) {
 func TestOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(dir))
 		a := w.subscribed(time.Hour)
 		deliver := func(id string, m int) {
@@ -203,7 +206,7 @@ func TestOnce(t *testing.T) {
 // content may be of another change.
 func TestNothingToldTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(t.TempDir()))
 		a := w.subscribed(time.Hour)
 		const body = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
@@ -223,7 +226,7 @@ func TestNothingToldTwice(t *testing.T) {
 // verified anything is taken.
 func TestCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		dir, left := t.TempDir(), t.TempDir()
 		w.start(w.config(dir))
 		a := w.subscribed(time.Hour)
@@ -258,7 +261,7 @@ func TestCrash(t *testing.T) {
 func TestGaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(dir))
 		a := w.subscribed(time.Hour)
 		for _, step := range []struct {
@@ -306,7 +309,7 @@ func TestGaps(t *testing.T) {
 // TestOtherContent: a hub delivers anything; one line says what it was.
 func TestOtherContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(t.TempDir()))
 		a := w.subscribed(time.Hour)
 		broken := strings.Replace(minute(1), "</url>", "", 1)
@@ -328,7 +331,7 @@ func TestOtherContent(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		cfg := w.config(t.TempDir())
 		cfg.MaxBody = 1000
 		w.start(cfg)
@@ -360,7 +363,7 @@ func TestLimits(t *testing.T) {
 func TestStateCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "data")
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(dir))
 		a := w.subscribed(time.Hour)
 		if err := os.Rename(dir, dir+".away"); err != nil {
@@ -387,11 +390,11 @@ func TestStateCannotBeWritten(t *testing.T) {
 
 type brokenSink struct{}
 
-func (brokenSink) Take(*destination.Notification) error { return errors.New("nobody reads") }
+func (brokenSink) Accept(*destination.Notification) error { return errors.New("nobody reads") }
 
 func TestSinkEndsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		cfg := w.config(t.TempDir())
 		cfg.Sink = brokenSink{}
 		w.start(cfg)
@@ -408,7 +411,7 @@ func TestSinkEndsRun(t *testing.T) {
 // FuzzVerification: whatever a query says, only the pending request is confirmed,
 // with nothing but its challenge, and nothing else comes of it.
 func FuzzVerification(f *testing.F) {
-	w := newWorld(f)
+	w := newFixture(f)
 	cfg := w.config(f.TempDir())
 	cfg.StopWithin = time.Millisecond
 	w.start(cfg)

@@ -22,51 +22,50 @@ const (
 	DefaultRetryMax     = time.Minute
 )
 
-// Config says what to subscribe to, and how.
+// Config describes the subscription.
 type Config struct {
-	// Topic is the URL at which discovery begins: absolute, http or https. What
-	// is subscribed to is the rel=self that it shows (WebSub §4).
+	// Topic is the URL at which discovery begins: absolute, http or https. The Destination
+	// subscribes to the rel=self that it finds there (WebSub §4).
 	Topic string
-	// URL is the base of the callback: absolute, http or https, reachable by
-	// the hub. A slash and an unguessable name are appended to its path.
+	// URL is the base of the callback: absolute, http or https, and reachable by the hub. A slash
+	// and an unguessable name are appended to its path.
 	URL string
-	// Data is the directory that holds the state. It is made if it is
-	// missing, and belongs to one topic and one process. On Unix a second
-	// process is refused; elsewhere there is no lock, and the caller sees to it.
+	// Data is the directory of the state. New creates it if it is missing. It belongs to one topic
+	// and one process. On Unix a lock rejects a second process; on other systems the caller must
+	// prevent it.
 	Data string
-	// Lease is the lease to ask for, in whole seconds; 0 leaves it to the hub. The
-	// hub grants what it likes (CN §4.2), and that counts.
+	// Lease is the lease to request, in whole seconds; 0 leaves it to the hub. The hub may grant
+	// another one (CN §4.2).
 	Lease time.Duration
-	// Sink takes what is delivered.
+	// Sink receives the notifications.
 	Sink Sink
-	// Stay keeps the subscription when Run's context ends: what is published
-	// meanwhile waits at the hub, for as long as that keeps it and the lease lasts.
+	// Stay keeps the subscription when Run's context ends. The hub then keeps new notifications, as
+	// long as its log and the lease allow.
 	Stay bool
-	// SinkSeesGaps: the Sink looks at the intervals of notifications itself, and may know
-	// from elsewhere what was missing. There are no warnings of them here then.
+	// SinkSeesGaps turns off warnings about gaps, as the Sink checks the intervals of notifications
+	// itself.
 	SinkSeesGaps bool
-	// Logger tells what happens; gaps are told as warnings. Default: nowhere.
+	// Logger receives log lines, with gaps as warnings. Default: none.
 	Logger *slog.Logger
 
-	// MaxBody is how large a delivery may be, bytes; default 52,428,800. A
-	// larger one is answered 413.
+	// MaxBody is the size limit of a delivery, bytes; default 52,428,800. A larger one gets 413.
 	MaxBody int64
-	// VerifyWithin is how long the hub may take from accepting a request to
-	// verifying it; default 2 m. Then the request is made again.
+	// VerifyWithin is the time from accepting a request to its verification; default 2 m. Then the
+	// request is repeated.
 	VerifyWithin time.Duration
 	// StopWithin bounds unsubscribing when Run's context ends; default 10 s.
 	StopWithin time.Duration
-	// RetryFirst and RetryMax are the first and the longest wait between
-	// attempts to subscribe, half of it random; default 1 s and 1 m.
+	// RetryFirst and RetryMax bound the wait between attempts to subscribe, half of it random;
+	// defaults 1 s and 1 m.
 	RetryFirst, RetryMax time.Duration
-	// UserAgent of requests; default "Carillon-Destination".
+	// UserAgent is sent with requests; default "Carillon-Destination".
 	UserAgent string
-	// Transport carries requests to the topic and the hub; default a transport
-	// with limits of its own and the proxy of the environment.
+	// Transport carries requests to the topic and the hub. The default has its own limits and uses
+	// the proxy of the environment.
 	Transport http.RoundTripper
 }
 
-// Validate names the setting that is wrong, by the flag that it comes from.
+// Validate returns an error that names the wrong setting by its flag.
 func (c *Config) Validate() error {
 	if err := webURL("topic", c.Topic); err != nil {
 		return err
@@ -80,9 +79,9 @@ func (c *Config) Validate() error {
 	case c.Data == "":
 		return errors.New("data: must name a directory")
 	case c.Lease < 0 || c.Lease%time.Second != 0:
-		return errors.New("lease: must be whole seconds, or 0")
+		return errors.New("lease: must be whole seconds, or 0 for the hub's choice")
 	case c.Sink == nil:
-		return errors.New("there is no sink")
+		return errors.New("a sink is missing")
 	case c.MaxBody < 0 || c.VerifyWithin < 0 || c.StopWithin < 0 || c.RetryFirst < 0 || c.RetryMax < 0:
 		return errors.New("a limit is negative")
 	}
@@ -95,7 +94,7 @@ func webURL(name, raw string) error {
 	}
 	u, err := url.Parse(raw)
 	if err != nil || !fetch.Web(u) || strings.ContainsAny(raw, " #") {
-		return fmt.Errorf("%s: %q is not an absolute http or https URL, without user name and fragment", name, raw)
+		return fmt.Errorf("%s: %q is not an absolute http or https URL without user name and fragment", name, raw)
 	}
 	return nil
 }
@@ -122,19 +121,18 @@ func (c Config) withDefaults() Config {
 const (
 	// requestTimeout bounds one request to the topic or the hub.
 	requestTimeout = 30 * time.Second
-	// maxHeader bounds the header of an answer, bytes.
+	// maxHeader bounds the header of a response, bytes.
 	maxHeader = 64 << 10
-	// maxRedirects bounds the redirects that are followed from a topic or a hub.
+	// maxRedirects bounds the redirects from a topic or a hub.
 	maxRedirects = 5
 )
 
-// Sink takes notifications. Take is called for one at a time, in the order of
-// their acceptance, and the delivery is answered when it has returned. An error
-// ends Run: the notification comes again when the process does. But with ErrNotNow the
-// hub is only asked to come again later.
+// Sink receives notifications. Accept gets one at a time, in the order of acceptance; the delivery
+// is acknowledged after it returns. ErrNotNow makes the hub retry later. Any other error ends Run,
+// and the hub retries the notification when the process runs again.
 type Sink interface {
-	Take(n *Notification) error
+	Accept(n *Notification) error
 }
 
-// ErrNotNow is what a Sink returns, wrapped, that has no room at the moment.
+// ErrNotNow is returned, wrapped, by a Sink that has no space at the moment.
 var ErrNotNow = errors.New("not now")

@@ -34,7 +34,7 @@ func TestConfigRefused(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			cfg := newWorld(t).config(filepath.Join(t.TempDir(), "data"))
+			cfg := newFixture(t).config(filepath.Join(t.TempDir(), "data"))
 			data := cfg.Data
 			tt.change(&cfg)
 			_, err := destination.New(cfg)
@@ -50,7 +50,7 @@ func TestConfigRefused(t *testing.T) {
 
 func TestDataDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	w := newWorld(t)
+	w := newFixture(t)
 	d, err := destination.New(w.config(dir))
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestDataDirectory(t *testing.T) {
 // removed, and that they stay where the directory is another topic's.
 func TestHalfWrittenState(t *testing.T) {
 	dir := t.TempDir()
-	w := newWorld(t)
+	w := newFixture(t)
 	left := []string{filepath.Join(dir, "destination.json.new"), filepath.Join(dir, "destination.json.temp")}
 	for _, name := range left {
 		if err := os.WriteFile(name, []byte(`{"subscription":{"secret":"half`), 0o600); err != nil {

@@ -28,7 +28,7 @@ var methods = map[string]func() hash.Hash{
 func FuzzDelivery(f *testing.F) {
 	f.Add("sha256", "", "n1", "application/xml", []byte(minute(1)))
 	f.Add("", "sha256=00", "", "text/plain", []byte("hello"))
-	w := newWorld(f)
+	w := newFixture(f)
 	cfg := w.config(f.TempDir())
 	cfg.Sink = destination.NewPrinter(io.Discard, true)
 	cfg.Logger, cfg.StopWithin = slog.New(slog.DiscardHandler), time.Millisecond

@@ -15,7 +15,7 @@ import (
 )
 
 // deny is a denial, as anybody may send it who knows the callback.
-func (w *world) deny(a ask) {
+func (w *fixture) deny(a ask) {
 	w.t.Helper()
 	if rec := w.get(a.callback() + "?hub.mode=denied&hub.topic=" + url.QueryEscape(topicURL)); rec.Code != http.StatusOK {
 		w.t.Errorf("a denial is answered %d, want 200", rec.Code)
@@ -27,7 +27,7 @@ func (w *world) deny(a ask) {
 // verifies. However many come, the hub is asked once in ten minutes.
 func TestForgedDenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(t.TempDir()))
 		a := w.subscribed(240 * time.Hour)
 		w.deny(a)
@@ -69,7 +69,7 @@ func TestForgedDenial(t *testing.T) {
 // Even then no delivery is answered 410: the hub may have the subscription all the same.
 func TestDenialThatHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(t.TempDir()))
 		a := w.subscribed(240 * time.Hour)
 		w.deny(a)
@@ -98,7 +98,7 @@ func TestDenialThatHolds(t *testing.T) {
 // A forged denial that comes before the hub's first verification does not keep it out.
 func TestForgedDenialBeforeVerification(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(t.TempDir()))
 		a := <-w.asked
 		w.deny(a)
@@ -137,7 +137,7 @@ func (s *stalling) Read([]byte) (int, error) {
 // Requests of strangers whose bodies do not come hold up no delivery.
 func TestBodiesThatStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(t.TempDir()))
 		a := w.subscribed(time.Hour)
 		const many = 100

@@ -18,28 +18,27 @@ import (
 )
 
 const (
-	// denialGrace is how long a first verification may come after a denial.
+	// denialGrace is how long a verification may come after a denial.
 	denialGrace = 5 * time.Second
-	// doubtEvery is the least time between two requests that denials cause: anybody may send these.
+	// doubtEvery is the least time between two requests caused by denials, which anyone may send.
 	doubtEvery = 10 * time.Minute
 )
 
-// Destination keeps one subscription. It serves its callback (ServeHTTP) for as
-// long as Run runs, and a little longer.
+// Destination keeps one subscription. It serves its callback (ServeHTTP) while Run runs, and a
+// little longer.
 type Destination struct {
 	*record
 	asker
 	cfg    Config
 	bodies *bodies.Room // the memory for deliveries
-	failed chan error   // what ends Run; has room for one
+	failed chan error   // ends Run; buffer of one
 
-	taking sync.Mutex // held while a notification is handed on; before mu
+	accepting sync.Mutex // held while a notification is handed on; locked before mu
 
-	doubted time.Time // when a denial had the hub asked at last; Run's goroutine owns it
+	doubted time.Time // when a denial last caused a request; owned by Run's goroutine
 }
 
-// New checks the Config, takes the data directory and reads the state in it. The
-// caller calls Close in the end.
+// New checks the Config, locks the data directory and reads its state. The caller must call Close.
 func New(cfg Config) (*Destination, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -62,26 +61,25 @@ func New(cfg Config) (*Destination, error) {
 	return d, nil
 }
 
-// Close gives the data directory back. No delivery is taken after it.
+// Close unlocks the data directory. No delivery is accepted after it.
 func (d *Destination) Close() error {
-	d.taking.Lock()
-	defer d.taking.Unlock()
+	d.accepting.Lock()
+	defer d.accepting.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// In memory only: what comes now is answered 410 and confirms nothing.
+	// In memory only: later deliveries get 410, and no verification is confirmed.
 	d.state.Subscription, d.former, d.pending = nil, nil, nil
 	return d.dir.close()
 }
 
-// Run subscribes and renews until ctx ends; then it unsubscribes, within
-// StopWithin, unless it is to Stay, and returns nil. The callback must be served until it has
-// returned. A subscription in the data directory whose lease lasts is carried
-// on: its deliveries are taken from the start, and it is renewed at once, in
-// case the hub has forgotten it.
+// Run subscribes and renews until ctx ends. Then it unsubscribes within StopWithin, unless Stay is
+// set, and returns nil. The callback must be served until Run returns.
 //
-// A topic or a hub that is away, or a disk that is full, is tried again for
-// ever. What ends Run is a hub that says no (ErrDenied, ErrRefused) and a Sink
-// that takes no more.
+// Run goes on with a subscription of the data directory whose lease has not ended. It accepts
+// deliveries from the start, and renews at once, in case the hub has lost the subscription.
+//
+// An unreachable topic or hub and a full disk are retried for ever. Run ends with an error if the
+// hub refuses (ErrDenied, ErrRefused) or the Sink fails.
 func (d *Destination) Run(ctx context.Context) error {
 	err := d.keep(ctx)
 	if ctx.Err() == nil {
@@ -93,15 +91,15 @@ func (d *Destination) Run(ctx context.Context) error {
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.StopWithin)
 	defer cancel()
 	if err := d.unsubscribe(stop); err != nil {
-		d.cfg.Logger.Warn("not unsubscribed; the subscription ends with its lease", "error", err)
+		d.cfg.Logger.Warn("unsubscribing failed; the subscription ends with its lease", "error", err)
 	}
 	return nil
 }
 
-// keep holds the subscription until ctx ends or there is no point in going on.
+// keep holds the subscription until ctx or a final error ends it.
 func (d *Destination) keep(ctx context.Context) error {
 	if sub := d.current(); sub != nil {
-		d.cfg.Logger.Info("carrying on with the subscription", "topic", sub.Topic, "until", sub.LeaseEnd)
+		d.cfg.Logger.Info("going on with the stored subscription", "topic", sub.Topic, "until", sub.LeaseEnd)
 	}
 	retry := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(d.cfg.RetryFirst), backoff.WithMaxInterval(d.cfg.RetryMax),
@@ -126,12 +124,12 @@ func (d *Destination) keep(ctx context.Context) error {
 		if busy := (*busyError)(nil); errors.As(err, &busy) {
 			wait = max(wait, busy.retryAfter)
 		}
-		d.cfg.Logger.Warn("not subscribed yet; trying again", "error", err, "in", wait.Round(time.Millisecond).String())
+		d.cfg.Logger.Warn("subscribing failed; it is retried", "error", err, "in", wait.Round(time.Millisecond).String())
 	}
 }
 
-// final tells the errors that trying again does not mend. While a lease lasts,
-// a refused renewal is tried again: the hub still delivers.
+// final reports whether a retry is useless. While a lease lasts, a refused renewal is retried, as
+// the hub still delivers.
 func (d *Destination) final(err error) bool {
 	if errors.Is(err, ErrRefused) {
 		return !d.subscribed()
@@ -139,8 +137,8 @@ func (d *Destination) final(err error) bool {
 	return errors.Is(err, ErrDenied) || errors.Is(err, errSink)
 }
 
-// rest waits until the subscription is to be renewed. A denial has the hub asked at once, which
-// verifies if it was not the one that sent it; however many come, doubtEvery is between two requests.
+// rest waits until the renewal is due. A denial starts a request at once, which the hub verifies if
+// the denial was forged. Two such requests are at least doubtEvery apart.
 func (d *Destination) rest(ctx context.Context) error {
 	until := time.Now().Add(max(d.untilRenewal(), d.cfg.RetryFirst))
 	calm := d.doubted.Add(doubtEvery)
@@ -157,15 +155,17 @@ func (d *Destination) rest(ctx context.Context) error {
 	return err
 }
 
-// wait returns nil after the time, or when done is closed before; else the
-// reason to stop.
+// wait returns nil after the time, or as soon as done is closed. Otherwise it returns the reason to
+// stop.
 func (d *Destination) wait(ctx context.Context, long time.Duration, done <-chan struct{}) error {
 	_, err := d.waitOrDoubt(ctx, long, done, nil)
 	return err
 }
 
-// waitOrDoubt is wait that ends with a doubt, too.
-func (d *Destination) waitOrDoubt(ctx context.Context, long time.Duration, done, doubts <-chan struct{}) (doubted bool, err error) {
+// waitOrDoubt is wait, but a doubt ends it too.
+func (d *Destination) waitOrDoubt(
+	ctx context.Context, long time.Duration, done, doubts <-chan struct{},
+) (doubted bool, err error) {
 	timer := time.NewTimer(long)
 	defer timer.Stop()
 	select {
@@ -189,8 +189,8 @@ func (d *Destination) fail(err error) {
 	}
 }
 
-// subscribe makes one request and waits until the hub has verified it. Where
-// the topic cannot be asked, a subscription that lasts is renewed as it is.
+// subscribe sends one request and waits for the hub's verification. If the topic cannot be asked,
+// it renews an active subscription unchanged.
 func (d *Destination) subscribe(ctx context.Context, attempt int) error {
 	found, err := d.discover(ctx)
 	if err != nil {
@@ -227,8 +227,8 @@ func (d *Destination) subscribe(ctx context.Context, attempt int) error {
 	return d.leave(ctx, sub)
 }
 
-// hubOf chooses among the hubs of a topic: the one that has the subscription, as
-// long as it lasts and the topic names that hub; else one after the other.
+// hubOf chooses among the hubs of a topic. It keeps the hub of an active subscription while the
+// topic names it, and otherwise tries each in turn.
 func (d *Destination) hubOf(found channel, attempt int) string {
 	sub := d.current()
 	if sub != nil && sub.Topic == found.topic && slices.Contains(found.hubs, sub.Hub) {
@@ -237,8 +237,8 @@ func (d *Destination) hubOf(found channel, attempt int) string {
 	return found.hubs[attempt%len(found.hubs)]
 }
 
-// leave ends the subscription at the hub that the topic has left, now that the new
-// one has verified ours; what both deliver is known by its content. If it fails
+// leave unsubscribes at the hub that the topic has left, after the new hub has verified.
+// Notifications that both hubs deliver are recognized by their content. If unsubscribing fails,
 // that subscription ends with its lease.
 func (d *Destination) leave(ctx context.Context, sub subscription) error {
 	d.mu.Lock()
@@ -262,7 +262,10 @@ func (d *Destination) leave(ctx context.Context, sub subscription) error {
 		d.leaving, err = nil, errUnverified
 	}
 	if err != nil {
-		d.cfg.Logger.Warn("not unsubscribed at the hub that the topic has left; that ends with its lease", "hub", former, "error", err)
+		d.cfg.Logger.Warn(
+			"unsubscribing at the previous hub failed; the subscription there ends with its lease",
+			"hub", former, "error", err,
+		)
 	}
 	return nil
 }
@@ -271,8 +274,7 @@ func unsubscription(sub subscription) url.Values {
 	return url.Values{"hub.mode": {modeUnsubscribe}, "hub.topic": {sub.Topic}, "hub.callback": {sub.Callback}}
 }
 
-// unsubscribe asks the hub to end the subscription and waits for its
-// verification (CN §4.4).
+// unsubscribe asks the hub to end the subscription and waits for its verification (CN §4.4).
 func (d *Destination) unsubscribe(ctx context.Context) error {
 	d.mu.Lock()
 	if d.state.Subscription == nil {
@@ -297,16 +299,15 @@ func (d *Destination) unsubscribe(ctx context.Context) error {
 
 var errSink = errors.New("handing on a notification")
 
-// errFull: no memory is left for one more delivery.
+// errFull: the memory for deliveries is in use.
 var errFull = errors.New("too many deliveries at once")
 
-// unverifiedSoon is how long a hub is waited for in silence before the log says why it may not
-// verify.
+// unverifiedSoon is how long a verification may take before the log gives likely reasons.
 const unverifiedSoon = 10 * time.Second
 
-// verified waits until the hub has verified the request. A denial meanwhile is believed where no
-// verification comes: within denialGrace where nothing is delivered yet, and within VerifyWithin
-// where a subscription lasts, which somebody may want to end.
+// verified waits until the hub has verified the request. A denial counts only if no verification
+// follows: within denialGrace for a new subscription. For an active one, which a forger may want to
+// end, the hub has VerifyWithin.
 func (d *Destination) verified(ctx context.Context, hub string, p *pending) error {
 	doubts := d.doubts
 	if d.subscribed() {
@@ -315,7 +316,7 @@ func (d *Destination) verified(ctx context.Context, hub string, p *pending) erro
 	soon := min(unverifiedSoon, d.cfg.VerifyWithin)
 	doubted, err := d.waitOrDoubt(ctx, soon, p.confirmed, doubts)
 	if err == nil && !doubted && !p.verified() {
-		d.cfg.Logger.Warn("the hub accepted the request, and has not asked the callback yet", "hub", hub, "url", d.callbackBase()+"…",
+		d.cfg.Logger.Warn("the hub accepted the request, but has not verified it yet", "hub", hub, "url", d.callbackBase()+"…",
 			"waited", soon.String(), "hint", unreachableHint(d.cfg.URL))
 		doubted, err = d.waitOrDoubt(ctx, d.cfg.VerifyWithin-soon, p.confirmed, doubts)
 	}
@@ -331,7 +332,7 @@ func (d *Destination) verified(ctx context.Context, hub string, p *pending) erro
 	return d.believe(hub)
 }
 
-// unreachableHint says why a hub is likely not to reach a callback at the URL.
+// unreachableHint returns a likely reason why a hub does not reach the callback.
 func unreachableHint(base string) string {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -341,9 +342,12 @@ func unreachableHint(base string) string {
 	at, _ := netip.ParseAddr(host)
 	switch {
 	case at.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost"):
-		return "the callback's address is of this machine alone: a hub elsewhere cannot reach it. Give --url the address by which the hub reaches this program"
+		return "the callback's address works on this machine only; " +
+			"set --url to an address at which the hub reaches this program"
 	case at.IsPrivate() || at.IsLinkLocalUnicast():
-		return "the callback's address is private: a hub elsewhere cannot reach it, and many hubs refuse to. Give --url a public address"
+		return "the callback's address is private, and many hubs refuse those; " +
+			"set --url to a public address"
 	}
-	return "look whether the callback's address leads to this program from where the hub is: name, port, proxy, firewall, and a certificate that the hub trusts"
+	return "check that the hub can reach the callback's address: " +
+		"name, port, proxy, firewall, and a certificate that the hub trusts"
 }

@@ -14,35 +14,33 @@ import (
 	"carillon/internal/weblink"
 )
 
-// ErrNoHub: the topic answers, but names no hub.
+// ErrNoHub: the topic responds, but names no hub.
 var ErrNoHub = errors.New("the topic names no hub")
 
-// channel is what discovery finds: the topic's own name for itself, and its
-// hubs, those over https first.
+// channel is the result of discovery: the topic's self link, and its hubs, https first.
 type channel struct {
 	topic string
 	hubs  []string
 }
 
-// asker asks the topic and the hub.
+// asker sends requests to the topic and the hub.
 type asker struct{ cfg Config }
 
-// discover finds the hubs of a topic (WebSub §4): in the Link headers of a HEAD,
-// where that shows none in those of a GET, and then in the document. Redirects
-// are followed, as topics move by them (WebSub §6.1).
+// discover finds the hubs of a topic (WebSub §4): in the Link headers of a HEAD, then in those of a
+// GET, then in the document. It follows redirects (WebSub §6.1).
 func (a *asker) discover(ctx context.Context) (channel, error) {
-	c, headErr := a.look(ctx, http.MethodHead)
+	c, headErr := a.discoverBy(ctx, http.MethodHead)
 	if headErr == nil {
 		return c, nil
 	}
-	c, err := a.look(ctx, http.MethodGet)
+	c, err := a.discoverBy(ctx, http.MethodGet)
 	if err != nil {
 		return channel{}, fmt.Errorf("discovering the hub of %s: %w", a.cfg.Topic, err)
 	}
 	return c, nil
 }
 
-func (a *asker) look(ctx context.Context, method string) (channel, error) {
+func (a *asker) discoverBy(ctx context.Context, method string) (channel, error) {
 	req, err := a.request(ctx, method, a.cfg.Topic, nil)
 	if err != nil {
 		return channel{}, err
@@ -53,10 +51,10 @@ func (a *asker) look(ctx context.Context, method string) (channel, error) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		return channel{}, fmt.Errorf("%s is answered %s", method, resp.Status)
+		return channel{}, fmt.Errorf("the response to %s is %s", method, resp.Status)
 	}
 	base := resp.Request.URL.String()
-	// What is broken in the headers of a topic does not spoil the rest.
+	// A broken Link header does not spoil the others.
 	links, _ := weblink.Parse(resp.Header.Values("Link"))
 	c, err := a.channelOf(weblink.Resolve(base, links))
 	if err == nil || method == http.MethodHead {
@@ -69,8 +67,7 @@ func (a *asker) look(ctx context.Context, method string) (channel, error) {
 	return channel{}, errors.Join(err, docErr)
 }
 
-// channelOf picks self and the hubs. A topic that does not name itself is
-// taken by the name we know.
+// channelOf returns the self link and the hubs. Without a self link it uses the configured topic.
 func (a *asker) channelOf(links []weblink.Link) (channel, error) {
 	c := channel{topic: a.cfg.Topic}
 	for _, l := range weblink.Find(links, "self") {
@@ -99,8 +96,8 @@ func scheme(raw string) int {
 	return 0
 }
 
-// client asks the topic and the hub. Topics move to other hosts by redirects (WebSub §6.1), but what
-// was safe from others on the way stays so.
+// client returns the client for topics and hubs. It follows redirects to other hosts (WebSub §6.1),
+// but not from https to http.
 func (a *asker) client() *fetch.Client {
 	return &fetch.Client{
 		Transport: a.cfg.Transport, Timeout: requestTimeout, Redirects: maxRedirects,

@@ -16,7 +16,7 @@ type full struct {
 	took   []*destination.Notification
 }
 
-func (f *full) Take(n *destination.Notification) error {
+func (f *full) Accept(n *destination.Notification) error {
 	if f.refuse != nil {
 		return f.refuse
 	}
@@ -27,7 +27,7 @@ func (f *full) Take(n *destination.Notification) error {
 // TestNotNow: a Sink without room has the hub come again, and is not the end.
 func TestNotNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		sink := &full{refuse: fmt.Errorf("the inbox is full: %w", destination.ErrNotNow)}
 		cfg := w.config(t.TempDir())
 		cfg.Sink = sink
@@ -58,7 +58,7 @@ func TestNotNow(t *testing.T) {
 // TestStay: the subscription outlives the process, with what was learned of it.
 func TestStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.hub = func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Link", `<memory?topic=x>; rel="archives"; type="application/xml", <https://hub.example/>; rel=hub`)
 			rw.WriteHeader(http.StatusAccepted)
@@ -68,7 +68,7 @@ func TestStay(t *testing.T) {
 		w.start(cfg)
 		sub := w.subscribed(time.Hour)
 		const memory = hubURL + "memory?topic=x"
-		if s := w.d.Status(); !s.Subscribed || s.Hub != hubURL || s.Topic != topicURL || s.Memory != memory {
+		if s := w.d.Status(); !s.Subscribed || s.Hub != hubURL || s.Topic != topicURL || s.ChangeMemory != memory {
 			t.Errorf("the status is %+v", s)
 		}
 		w.cancel()
@@ -85,7 +85,7 @@ func TestStay(t *testing.T) {
 		if rec := w.deliver(sub, sub.secret(), "1", minute(1)); rec.Code != http.StatusNoContent {
 			t.Errorf("after the restart a delivery is answered %d", rec.Code)
 		}
-		if s := w.d.Status(); s.Memory != memory || !s.Subscribed {
+		if s := w.d.Status(); s.ChangeMemory != memory || !s.Subscribed {
 			t.Errorf("after the restart the status is %+v", s)
 		}
 		w.cancel()
@@ -107,14 +107,14 @@ func TestMemoryOfOthers(t *testing.T) {
 		`<::broken`: "",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.hub = func(rw http.ResponseWriter, _ *http.Request) {
 				rw.Header().Set("Link", link)
 				rw.WriteHeader(http.StatusAccepted)
 			}
 			w.start(w.config(t.TempDir()))
 			w.subscribed(time.Hour)
-			if got := w.d.Status().Memory; got != want {
+			if got := w.d.Status().ChangeMemory; got != want {
 				t.Errorf("%s: the memory is %q, want %q", link, got, want)
 			}
 			w.stop()

@@ -25,7 +25,7 @@ func linksTo(hubs ...string) http.HandlerFunc {
 // that one fails for a while.
 func TestTwoHubs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.topic = linksTo(hubOne, hubTwo)
 		posts := 0
 		w.hub = func(rw http.ResponseWriter, _ *http.Request) {
@@ -60,7 +60,7 @@ func TestTwoHubs(t *testing.T) {
 // first has nothing left that it could verify.
 func TestNextHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.topic = linksTo(hubOne, hubTwo)
 		w.start(w.config(t.TempDir()))
 		first := <-w.asked
@@ -83,7 +83,7 @@ func TestNextHub(t *testing.T) {
 // and the old hub is told to stop.
 func TestTopicMovesToAnotherHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		var moved atomic.Bool
 		w.topic = func(rw http.ResponseWriter, r *http.Request) {
 			if moved.Load() {

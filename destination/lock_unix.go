@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile makes the file and locks it for as long as it is open; the lock ends
-// with the process, however that ends.
+// lockFile creates the file and locks it while it is open. The lock ends with the process.
 func lockFile(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -6,25 +6,26 @@ import (
 	"carillon/payload"
 )
 
-// Notification is one delivery that was accepted.
+// Notification is one accepted delivery.
 type Notification struct {
-	// ID is the X-Hub-Notification-Id; for a hub that sends none, a digest of
-	// the content, or nothing for content that may well come twice.
+	// ID is the X-Hub-Notification-Id. Without one it is a digest of a change notification, and
+	// empty for other content, which may repeat.
 	ID string
-	// Topic is the topic subscribed to. It is known by the callback: Link
-	// headers do not tell (WebSub §7).
+	// Topic is the topic of the subscription. The callback identifies it, not the Link headers
+	// (WebSub §7).
 	Topic       string
 	ContentType string
 	Size        int // of the body, bytes
 	Body        []byte
 	Received    time.Time
-	// ChangeNotification tells that the body is a well-formed ResourceSync
-	// notification; what follows is empty otherwise.
+	// ChangeNotification reports that the body is a well-formed ResourceSync notification.
+	// Otherwise the fields after Broken are empty.
 	ChangeNotification bool
-	// Broken reports that the body is a ResourceSync notification that cannot be read to its end.
+	// Broken reports that the body begins as a ResourceSync notification, but cannot be read to its
+	// end.
 	Broken      bool
-	From, Until string // as told
+	From, Until string // verbatim
 	Changes     []payload.Entry
 
-	digest string // of a ResourceSync notification that tells when it is of: it comes once
+	digest string // of a dated ResourceSync notification, which is unique
 }

@@ -14,29 +14,28 @@ import (
 	"carillon/payload"
 )
 
-// Printer is a Sink that prints each change as one line. A notification is
-// written in one Write, so that its lines stay together.
+// Printer is a Sink that prints each change as one line. It writes a notification with one Write,
+// so that its lines stay together.
 //
-// Lines of text are the time of the change, the kind, the URI, and what more is
-// told; content that is not a change notification is one line with its time
-// of arrival:
+// A line of text has the datetime, the change, the URI and further attributes. Other content than a
+// change notification becomes one line with its time of arrival:
 //
 //	2026-01-02T03:04:05.123456Z created http://example.com/res1 length=8876 type=application/pdf
 //	2026-01-02T03:04:05.654321Z content length=1234 type=application/atom+xml
 //
-// A time that is not told is "-". A value with spaces, quotes or anything that
-// is not printable is quoted as in Go; nothing foreign reaches a terminal raw.
+// A missing datetime is "-". Values with spaces, quotes or unprintable characters are quoted as in
+// Go, so that no control sequence reaches a terminal.
 type Printer struct {
 	w    io.Writer
 	json bool
 	buf  bytes.Buffer
 }
 
-// NewPrinter returns a Printer to w: lines of text, or of JSON (NDJSON).
+// NewPrinter returns a Printer to w, of text or of JSON lines (NDJSON).
 func NewPrinter(w io.Writer, json bool) *Printer { return &Printer{w: w, json: json} }
 
-// Take prints the notification.
-func (p *Printer) Take(n *Notification) error {
+// Accept prints the notification.
+func (p *Printer) Accept(n *Notification) error {
 	p.buf.Reset()
 	p.lines(n)
 	if _, err := p.w.Write(p.buf.Bytes()); err != nil {
@@ -59,19 +58,18 @@ func (p *Printer) lines(n *Notification) {
 	}
 }
 
-// Origin is where a change came from.
+// Origin says how a change arrived.
 type Origin struct {
 	Topic        string
-	Notification string // the ID of the notification; empty if it came by none
-	Key, Via     string // as package follow gives them; empty where a change is only printed
+	Notification string // the ID of the notification; empty without one
+	Key, Via     string // from package follow; empty without it
 }
 
-// AppendEvent appends one line of JSON: a change as the intake of a notifier takes it.
+// AppendEvent appends a change as one JSON line in the format of a notifier's intake.
 func AppendEvent(dst []byte, e *payload.Entry) []byte { return appendObject(dst, eventOf(e)) }
 
-// AppendChange appends a change to dst as one line of JSON: in the words of ResourceSync,
-// as the notifier's intake takes it, with its Origin. It is for terminals too: everything
-// that is not printable is escaped.
+// AppendChange appends a change with its Origin to dst as one JSON line, in the format of a
+// notifier's intake. Unprintable characters are escaped, for terminals.
 func AppendChange(dst []byte, e *payload.Entry, from Origin) []byte {
 	return appendObject(dst, changeOf(e, from))
 }
@@ -127,7 +125,7 @@ func appendObject(dst []byte, v any) []byte {
 	var plain bytes.Buffer
 	enc := json.NewEncoder(&plain)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // strings, and numbers that were looked at, always encode
+	_ = enc.Encode(v) // strings and checked numbers always encode
 	return append(legible.AppendJSON(dst, bytes.TrimSuffix(plain.Bytes(), []byte("\n"))), '\n')
 }
 
@@ -195,7 +193,7 @@ func eventOf(e *payload.Entry) eventJSON {
 	return c
 }
 
-// number gives a whole number of any size as JSON, and nothing for what is none.
+// number returns s as JSON if it is a whole number of any size, and nil otherwise.
 func number(s string) json.RawMessage {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' || i == 0 && s[0] == '0' && len(s) > 1 {
@@ -205,8 +203,8 @@ func number(s string) json.RawMessage {
 	return json.RawMessage(s)
 }
 
-// appendWord writes s as one word: as it is, or quoted as Go does where it has spaces,
-// quotes or anything that is not printable.
+// appendWord appends s as one word, quoted as in Go if it has spaces, quotes or unprintable
+// characters.
 func appendWord(b []byte, s string) []byte {
 	plain := s != "" && utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool {
 		return r == ' ' || r == '"' || !unicode.IsPrint(r)

@@ -18,7 +18,7 @@ import (
 func printed(t *testing.T, asJSON bool, body string) string {
 	var out buffer
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		cfg := w.config(t.TempDir())
 		cfg.Sink = destination.NewPrinter(&out, asJSON)
 		w.start(cfg)
@@ -71,7 +71,7 @@ func TestPrinterHeaders(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		var out bytes.Buffer
 		p := destination.NewPrinter(&out, asJSON)
-		if err := p.Take(&destination.Notification{ID: "\x1b[2J\u0085", ContentType: "a\r\nb\x9b\u2028", Topic: "\x7f"}); err != nil {
+		if err := p.Accept(&destination.Notification{ID: "\x1b[2J\u0085", ContentType: "a\r\nb\x9b\u2028", Topic: "\x7f"}); err != nil {
 			t.Fatal(err)
 		}
 		checkPrintable(t, out.String())
@@ -97,7 +97,7 @@ var errFull = errors.New("no space left")
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 func TestPrinterCannotWrite(t *testing.T) {
-	if err := destination.NewPrinter(fullDisk{}, false).Take(&destination.Notification{}); !errors.Is(err, errFull) {
+	if err := destination.NewPrinter(fullDisk{}, false).Accept(&destination.Notification{}); !errors.Is(err, errFull) {
 		t.Errorf("Take: %v, want the writer's error", err)
 	}
 }

@@ -16,24 +16,24 @@ import (
 	"carillon/payload"
 )
 
-// record is the state of the subscription: what the directory has, and what is pending.
+// record is the subscription's state: as stored, and as pending.
 type record struct {
 	cfg    Config
 	dir    *directory
-	doubts chan struct{} // has an element where a denial came; has room for one
+	doubts chan struct{} // one element after a denial; buffer of one
 
 	mu       sync.Mutex // guards what follows
 	state    *state
-	unsaved  bool // state has what the directory has not
+	unsaved  bool // state differs from the directory
 	pending  *pending
-	leaving  *pending      // beside pending: the hub that the topic has left
-	denial   error         // since the latest request; nil: there was none
-	former   *subscription // that a denial ended; nil once another was begun
-	callback string        // the latest, also after its subscription ended
-	last     time.Time     // of the last delivery that was taken; since the start
+	leaving  *pending      // unsubscribing at the previous hub, beside pending
+	denial   error         // the denial since the latest request, or nil
+	former   *subscription // ended by a denial; nil once another has begun
+	callback string        // the latest one, also after its subscription ended
+	last     time.Time     // of the last accepted delivery since the start
 }
 
-// save writes the state; d.mu is held.
+// save writes the state. rec.mu is held.
 func (rec *record) save() error {
 	err := rec.dir.save(rec.state)
 	rec.unsaved = err != nil
@@ -43,7 +43,7 @@ func (rec *record) save() error {
 	return nil
 }
 
-// current returns a copy of the subscription if its lease lasts, or nil.
+// current returns a copy of the active subscription, or nil.
 func (rec *record) current() *subscription {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -60,7 +60,7 @@ func (rec *record) subscribed() bool {
 	return rec.state.Subscription.active(time.Now())
 }
 
-// untilRenewal is 0 where there is nothing to renew.
+// untilRenewal returns the time until the renewal; 0 without an active subscription.
 func (rec *record) untilRenewal() time.Duration {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -71,10 +71,9 @@ func (rec *record) untilRenewal() time.Duration {
 	return max(0, time.Until(sub.renewAt()))
 }
 
-// begin notes, durably, what the hub is about to be asked: its answer may find
-// another process. A hub other than the one before gets a callback of its own, so
-// that not both of them verify it; but while a lease lasts it is the same, as
-// deliveries come to it, and the hub is ours only when it has verified.
+// begin stores the request before it is sent, as the verification may reach a later process.
+// Another hub gets a new callback, so that only one of them verifies it. While a lease lasts the
+// callback stays, as deliveries arrive there; the new hub counts only once it has verified.
 func (rec *record) begin(hub, topic string) (subscription, *pending, error) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -82,9 +81,9 @@ func (rec *record) begin(hub, topic string) (subscription, *pending, error) {
 	if !rec.reusable(sub, topic) || sub.Hub != hub && !sub.active(time.Now()) {
 		memory := ""
 		if sub != nil && sub.Hub == hub && sub.Topic == topic {
-			memory = sub.Memory
+			memory = sub.ChangeMemory
 		}
-		sub = &subscription{Hub: hub, Topic: topic, Callback: rec.callbackBase() + newSecret(), Memory: memory}
+		sub = &subscription{Hub: hub, Topic: topic, Callback: rec.callbackBase() + newSecret(), ChangeMemory: memory}
 	}
 	if sub.Next == "" {
 		sub.Next = newSecret()
@@ -93,7 +92,7 @@ func (rec *record) begin(hub, topic string) (subscription, *pending, error) {
 	rec.pending = &pending{mode: modeSubscribe, topic: topic, hub: hub, confirmed: make(chan struct{})}
 	rec.denial, rec.former = nil, nil
 	select {
-	case <-rec.doubts: // this request answers it
+	case <-rec.doubts: // this request resolves the doubt
 	default:
 	}
 	if err := rec.save(); err != nil {
@@ -102,8 +101,8 @@ func (rec *record) begin(hub, topic string) (subscription, *pending, error) {
 	return *sub, rec.pending, nil
 }
 
-// reusable tells whether a request may go on with the callback of the
-// subscription: it is for the topic, under our URL, and not past.
+// reusable reports whether a request may reuse the callback of sub: same topic, same base URL,
+// lease not ended.
 func (rec *record) reusable(sub *subscription, topic string) bool {
 	return sub != nil && sub.Topic == topic && strings.HasPrefix(sub.Callback, rec.callbackBase()) &&
 		(sub.LeaseEnd.IsZero() || sub.active(time.Now()))
@@ -113,20 +112,18 @@ func (rec *record) callbackBase() string {
 	return strings.TrimSuffix(rec.cfg.URL, "/") + "/callback/"
 }
 
-// remember notes where the hub that has the subscription can be asked for what it
-// delivered before.
+// remember stores the address of the hub's change memory.
 func (rec *record) remember(memory string) error {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	if sub := rec.state.Subscription; sub != nil && sub.Memory != memory {
-		sub.Memory = memory
+	if sub := rec.state.Subscription; sub != nil && sub.ChangeMemory != memory {
+		sub.ChangeMemory = memory
 		return rec.save()
 	}
 	return nil
 }
 
-// validSecrets returns the secrets of the subscription that the callback belongs
-// to; none where it has ended.
+// validSecrets returns the secrets of the callback's subscription; none after its end.
 func (rec *record) validSecrets() []string {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -137,8 +134,9 @@ func (rec *record) validSecrets() []string {
 	return slices.Clone(sub.secrets())
 }
 
-// believe ends the subscription if a denial came since the latest request, which the hub did not verify.
-// Its secrets are kept in memory: a hub that has it all the same would end it by an answer of 410.
+// believe ends the subscription if a denial followed the latest request, which the hub did not
+// verify. The secrets stay in memory: without them the callback would send 410, and a forged denial
+// would end the hub's subscription.
 func (rec *record) believe(hub string) error {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -147,13 +145,13 @@ func (rec *record) believe(hub string) error {
 	}
 	rec.former, rec.state.Subscription, rec.pending = rec.state.Subscription, nil, nil
 	if err := rec.save(); err != nil {
-		rec.cfg.Logger.Error("the end of the subscription could not be noted", "error", err)
+		rec.cfg.Logger.Error("the end of the subscription could not be stored", "error", err)
 	}
 	return rec.denial
 }
 
-// confirm checks a verification against what we asked for, and notes what comes
-// of it before the hub gets its answer.
+// confirm compares a verification with the pending request, and stores the result before the
+// response.
 func (rec *record) confirm(v verification) error {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -187,12 +185,12 @@ func (rec *record) confirm(v verification) error {
 	return nil
 }
 
-// denied notes a no (WebSub §5.2), which proves nothing: anybody may have sent it who knows the
-// callback. It counts where the hub does not verify all the same (verified). d.mu is held.
+// denied records a denial (WebSub §5.2). It may be forged by anyone who knows the callback, so it
+// counts only if the hub does not verify either (verified). rec.mu is held.
 func (rec *record) denied(v verification) error {
 	sub := rec.state.Subscription
 	if sub == nil || v.topic != sub.Topic {
-		return fmt.Errorf("%w: denied what was not asked for", errNoVerification)
+		return fmt.Errorf("%w: it denies a subscription that does not exist", errNoVerification)
 	}
 	reason := legible.Line(v.reason)
 	if len(reason) > maxReason {
@@ -202,7 +200,10 @@ func (rec *record) denied(v verification) error {
 		reason = "no reason given"
 	}
 	if rec.denial == nil {
-		rec.cfg.Logger.Warn("the subscription is denied, by the hub or by somebody else who knows the callback; the hub's verification tells", "reason", reason)
+		rec.cfg.Logger.Warn(
+			"a denial of the subscription arrived; the hub is asked to verify, as it may be forged",
+			"reason", reason,
+		)
 	}
 	rec.denial = fmt.Errorf("%w to %s: %s", ErrDenied, legible.Line(v.topic), reason)
 	select {
@@ -212,8 +213,8 @@ func (rec *record) denied(v verification) error {
 	return nil
 }
 
-// known tells whether the notification was handed on before. It was, but could
-// not be noted, when the directory was full: then it is noted now.
+// known reports whether the notification was handed on before. If its state could not be saved
+// then, known saves it now.
 func (rec *record) known(n *Notification) (bool, error) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -228,12 +229,12 @@ func (rec *record) known(n *Notification) (bool, error) {
 	if rec.unsaved {
 		return true, rec.save()
 	}
-	rec.cfg.Logger.Debug("a delivery came again", "id", n.ID)
+	rec.cfg.Logger.Debug("a delivery is a repetition", "id", n.ID)
 	return true, nil
 }
 
-// followOn reports where a notification does not begin where the last one
-// ended (CN §3), and notes where this one does; d.mu is held.
+// followOn logs a notification that does not begin where the last one ended (CN §3), and records
+// its end. rec.mu is held.
 func (rec *record) followOn(n *Notification) {
 	if !n.ChangeNotification {
 		return
@@ -245,7 +246,7 @@ func (rec *record) followOn(n *Notification) {
 		logger = slog.New(slog.DiscardHandler)
 	}
 	if fromErr != nil || untilErr != nil {
-		logger.Warn("the notification does not tell what interval it covers", "id", n.ID)
+		logger.Warn("the notification has no valid interval (from, until)", "id", n.ID)
 		return
 	}
 	last, err := payload.ParseDatetime(rec.state.LastUntil)
@@ -263,8 +264,8 @@ func (rec *record) followOn(n *Notification) {
 	}
 }
 
-// ours tells whether the path is that of the callback, of which nobody may find out by
-// the time how much he has guessed.
+// ours reports whether u has the path of the callback. Its time does not reveal how much of a guess
+// is right.
 func (rec *record) ours(u *url.URL) bool {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
@@ -276,18 +277,20 @@ func (rec *record) ours(u *url.URL) bool {
 // pending is a request that the hub may verify.
 type pending struct {
 	mode, topic string
-	hub         string        // whom we asked
-	left        string        // the hub of before, which is to be told; empty if it is the same
-	confirmed   chan struct{} // closed when it was
-	expires     time.Time     // zero until it was confirmed
+	hub         string        // that was asked
+	left        string        // the previous hub, at which to unsubscribe; empty: same hub
+	confirmed   chan struct{} // closed by the first confirmation
+	expires     time.Time     // zero until confirmed
 }
 
-// ErrDenied: the hub denied the subscription, or ended it (WebSub §5.2), and did not verify a
-// request after that. It is final; the error tells the hub's reason.
+// ErrDenied: the hub denied or ended the subscription (WebSub §5.2), and did not verify a later
+// request. It is final; the error holds the hub's reason.
 var ErrDenied = errors.New("the hub denied the subscription")
 
-// errUnverified: a request was accepted and then not verified.
-var errUnverified = errors.New("the hub accepted the request and did not verify it in time; can it reach the callback?")
+// errUnverified: the hub accepted a request, but did not verify it.
+var errUnverified = errors.New(
+	"the hub accepted the request but did not verify it in time; check that it can reach the callback",
+)
 
 // verified reports whether the hub has verified the request.
 func (p *pending) verified() bool {
@@ -300,26 +303,26 @@ func (p *pending) verified() bool {
 }
 
 const (
-	// GraceAfter is for how long a verification is confirmed again, for a hub
-	// that did not get the first answer.
+	// GraceAfter is how long a verification may be repeated, for a hub that did not get the first
+	// response.
 	GraceAfter = 2 * time.Minute
-	// maxBodies is how many deliveries of the longest kind are held in memory at once. Others are
-	// told to come again.
+	// maxBodies bounds how many of the largest deliveries are in memory at once. Others are retried
+	// by the hub.
 	maxBodies = 4
-	// bodyIdle, bodyRate (bytes a second) and bodyTimeout say how slow a delivery may be: who sends
-	// a byte now and then does not keep others out.
+	// bodyIdle, bodyRate (bytes a second) and bodyTimeout bound slow deliveries, so that they do
+	// not block others.
 	bodyIdle    = 10 * time.Second
 	bodyRate    = 32 << 10
 	bodyTimeout = 2 * time.Minute
-	// maxChallenge is how long a challenge may be that is answered, bytes.
+	// maxChallenge bounds the length of a challenge, bytes.
 	maxChallenge = 1024
-	// maxID is how long a notification's id may be to be kept as it is, bytes.
+	// maxID bounds the length of an ID that is stored verbatim, bytes.
 	maxID = 128
-	// assumedLease counts where a hub does not say what it granted.
+	// assumedLease is used if a hub does not state the granted lease.
 	assumedLease = 10 * 24 * time.Hour
-	// maxLease bounds what a hub may say.
+	// maxLease bounds the lease that a hub may state.
 	maxLease = 10 * 365 * 24 * time.Hour
-	// retrySeconds is when a hub should come again with what could not be taken.
+	// retrySeconds is the Retry-After of deferred deliveries.
 	retrySeconds = "10"
 )
 
@@ -337,29 +340,28 @@ const (
 	modeDenied      = "denied"
 )
 
-// maxReason is how much of a hub's explanation is repeated, bytes.
+// maxReason bounds a hub's reason in logs and errors, bytes.
 const maxReason = 500
 
-// Status is how a subscription stands.
+// Status is the state of the subscription.
 type Status struct {
-	// Subscribed: the hub has verified it, and its lease lasts.
+	// Subscribed: the hub has verified it, and its lease has not ended.
 	Subscribed bool
-	Topic, Hub string    // while it is Subscribed
-	LeaseEnd   time.Time // likewise
-	// Memory is where the hub can be asked for what it delivered before; empty where it
-	// has not told.
-	Memory string
-	// LastDelivery is when the last delivery came that was taken, since the start; zero: none did.
+	Topic, Hub string    // while Subscribed
+	LeaseEnd   time.Time // while Subscribed
+	// ChangeMemory is the address of the hub's change memory; empty if the hub named none.
+	ChangeMemory string
+	// LastDelivery is the time of the last accepted delivery since the start, or zero.
 	LastDelivery time.Time
 }
 
-// Status tells how the subscription stands.
+// Status returns the state of the subscription.
 func (rec *record) Status() Status {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	s := Status{LastDelivery: rec.last}
 	if sub := rec.state.Subscription; sub != nil {
-		s.Memory = sub.Memory
+		s.ChangeMemory = sub.ChangeMemory
 		if s.Subscribed = sub.active(time.Now()); s.Subscribed {
 			s.Topic, s.Hub, s.LeaseEnd = sub.Topic, sub.Hub, sub.LeaseEnd
 		}

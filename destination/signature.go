@@ -12,17 +12,16 @@ import (
 	"strings"
 )
 
-// newSecret returns 256 random bits, as text that fits in a URL and a form: 43
-// characters, well under the 200 bytes of WebSub §5.1.
+// newSecret returns 256 random bits as 43 characters that fit in a URL and a form. The limit is 200
+// bytes (WebSub §5.1).
 func newSecret() string {
 	var b [32]byte
 	rand.Read(b[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// signed tells whether the X-Hub-Signature is by one of the secrets, by the
-// method that it states (WebSub §7.1.2). The comparison takes the same time
-// whatever is wrong.
+// signed reports whether one of the secrets made the signature, by the method that it names (WebSub
+// §7.1.2). The comparison takes constant time.
 func signed(signature string, body []byte, secrets []string) bool {
 	method, digest, _ := strings.Cut(strings.TrimSpace(signature), "=")
 	newHash := hashOf(strings.ToLower(method))
@@ -39,7 +38,7 @@ func signed(signature string, body []byte, secrets []string) bool {
 	return ok
 }
 
-// hashOf knows the methods of WebSub §8.3; nil for others.
+// hashOf returns the hash of a method of WebSub §8.3; nil for others.
 func hashOf(method string) func() hash.Hash {
 	switch method {
 	case "sha1":

@@ -20,65 +20,62 @@ var ErrData = errors.New("data directory")
 const (
 	stateName = "destination.json"
 	lockName  = "LOCK"
-	// oldSuffix ended the name of a state that an earlier version of this program was writing.
+	// oldSuffix ends the name of a partial state file of an earlier version.
 	oldSuffix = ".new"
-	// maxSeen is how many ids and digests are remembered, two for a notification.
-	// A hub that crashed repeats what it delivered shortly before; this is far more.
+	// maxSeen bounds the remembered IDs and digests, two for a notification. A hub that crashed
+	// repeats only its latest deliveries, which are far fewer.
 	maxSeen = 1000
-	// stateVersion rises when an earlier program would read the file wrongly.
+	// stateVersion rises when an earlier program would misread the file.
 	stateVersion = 1
 )
 
-// state is what must outlive the process.
+// state is the content of the state file.
 type state struct {
-	// Version is stateVersion of who wrote it; 0 before there was one.
+	// Version is the stateVersion of the writer; 0 in files without one.
 	Version int `json:"version,omitempty"`
-	// Topic is Config.Topic: whom the directory belongs to.
+	// Topic is Config.Topic, to which the directory belongs.
 	Topic        string        `json:"topic"`
 	Subscription *subscription `json:"subscription,omitempty"`
-	// LastUntil is the until of the latest notification, as told: where the
-	// next one must begin (CN §3).
+	// LastUntil is the until of the latest notification, verbatim. The next one must begin there
+	// (CN §3).
 	LastUntil string `json:"last_until,omitempty"`
-	// Seen are the ids and the digests of the latest notifications, oldest first.
+	// Seen holds the IDs and digests of the latest notifications, oldest first.
 	Seen []string `json:"seen,omitempty"`
 }
 
-// subscription is what is agreed, or being agreed, with the hub.
+// subscription is the state of the subscription at the hub.
 type subscription struct {
 	Hub      string `json:"hub"`
 	Topic    string `json:"topic"` // hub.topic, the rel=self
 	Callback string `json:"callback"`
-	// Secret is the one that the hub verified last; Next that of the request
-	// that it has not verified yet, during which it still signs by Secret
-	// (WebSub §5.1); Previous what Secret was before, for deliveries under way
-	// while it changed.
+	// Secret is the latest one that the hub has verified. Next belongs to the unverified request,
+	// during which the hub still signs by Secret (WebSub §5.1). Previous is the former Secret, for
+	// deliveries that were in progress when it changed.
 	Secret   string `json:"secret,omitempty"`
 	Next     string `json:"next_secret,omitempty"`
 	Previous string `json:"previous_secret,omitempty"`
-	// Memory is where the hub has its change memory for the topic; empty: it has none.
-	Memory string `json:"memory,omitempty"`
-	// Lease is what was granted, in seconds, and LeaseEnd when it ends; zero
-	// until the hub verified the first request.
+	// ChangeMemory is the address of the hub's change memory for the topic; empty if it has none.
+	ChangeMemory string `json:"memory,omitempty"`
+	// Lease is the granted lease in seconds; LeaseEnd is its end. Both are zero until the hub has
+	// verified the first request.
 	Lease    int64     `json:"lease_seconds,omitempty"`
 	LeaseEnd time.Time `json:"lease_end,omitzero"`
 }
 
-// active tells whether the hub has verified it and the lease has not ended.
+// active reports whether the hub has verified s and the lease has not ended.
 func (s *subscription) active(now time.Time) bool { return s != nil && now.Before(s.LeaseEnd) }
 
-// renewAt is when to renew: when two thirds of the lease are over, which leaves
-// time for a hub that is away.
+// renewAt returns the time of the renewal, after two thirds of the lease. The rest is for retries.
 func (s *subscription) renewAt() time.Time {
 	return s.LeaseEnd.Add(-time.Duration(s.Lease) * time.Second / 3)
 }
 
-// secrets are all that a delivery may be signed by.
+// secrets returns the secrets that may sign a delivery.
 func (s *subscription) secrets() []string {
 	return slices.DeleteFunc([]string{s.Secret, s.Next, s.Previous}, func(v string) bool { return v == "" })
 }
 
-// granted notes that the hub verified the request that is under way, or did so
-// once more.
+// granted records that the hub has verified the pending request. It may be called again.
 func (s *subscription) granted(lease time.Duration, now time.Time) {
 	s.Lease, s.LeaseEnd = int64(lease/time.Second), now.Add(lease).UTC().Truncate(time.Second)
 	if s.Next != "" {
@@ -95,14 +92,13 @@ func (s *state) see(id string) {
 	}
 }
 
-// directory is the data directory, held by this process alone.
+// directory is the data directory, locked by this process.
 type directory struct {
 	path string
 	lock *os.File
 }
 
-// openDirectory takes the directory and reads its state; a new one has the
-// state of a topic without a subscription.
+// openDirectory locks the directory and reads its state. A new directory has no subscription.
 func openDirectory(path, topic string) (*directory, *state, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrData, err)
@@ -123,7 +119,7 @@ func openDirectory(path, topic string) (*directory, *state, error) {
 	return d, s, nil
 }
 
-// sweep removes states that a crash has left half written: they have secrets.
+// sweep removes partial state files that a crash has left, as they hold secrets.
 func (d *directory) sweep() error {
 	for _, suffix := range []string{oldSuffix, durable.Suffix} {
 		if err := os.Remove(filepath.Join(d.path, stateName+suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -143,10 +139,13 @@ func (d *directory) load(topic string) (*state, error) {
 	}
 	s := new(state)
 	if err := json.Unmarshal(text, s); err != nil {
-		return nil, fmt.Errorf("%s is not what was written: %w", stateName, err)
+		return nil, fmt.Errorf("%s is damaged: %w", stateName, err)
 	}
 	if s.Version > stateVersion {
-		return nil, fmt.Errorf("%s was made by a newer version of this program (%d; this one knows up to %d)", stateName, s.Version, stateVersion)
+		return nil, fmt.Errorf(
+			"%s was written by a newer version of this program (format %d; this one reads up to %d)",
+			stateName, s.Version, stateVersion,
+		)
 	}
 	if s.Topic != topic {
 		return nil, fmt.Errorf("it belongs to the topic %q; give each topic a directory of its own", s.Topic)
@@ -154,8 +153,8 @@ func (d *directory) load(topic string) (*state, error) {
 	return s, nil
 }
 
-// save replaces the state; it is on disk when save returns nil, and the old one
-// still is when it does not.
+// save replaces the state. It is durable when save returns nil; after an error the old state
+// remains.
 func (d *directory) save(s *state) error {
 	s.Version = stateVersion
 	text, err := json.MarshalIndent(s, "", "  ")

@@ -51,7 +51,7 @@ func TestDiscovery(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.topic, w.hub = tt.topic, answer(http.StatusBadRequest, "hub.callback:\r\nnot \x1b[31mallowed")
 			w.start(w.config(t.TempDir()))
 			err := w.end()
@@ -74,7 +74,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // A topic over https that redirects to http is not followed there: anybody on the way could name a hub.
 func TestTopicLeavesHTTPS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		var asked []string
 		cfg := w.config(t.TempDir())
 		cfg.Topic = "https://source.example/t"
@@ -105,7 +105,7 @@ func TestTopicLeavesHTTPS(t *testing.T) {
 
 func TestRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		cfg := w.config(t.TempDir())
 		cfg.Lease = time.Hour
 		w.start(cfg)
@@ -137,7 +137,7 @@ func TestSentOn(t *testing.T) {
 		}
 	}
 	for _, code := range []int{http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.hub = on(code, "/end")
 		w.start(w.config(t.TempDir()))
 		if err := w.end(); !errors.Is(err, destination.ErrRefused) {
@@ -159,7 +159,7 @@ func TestSentOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				w.hub = hub
 				w.start(w.config(t.TempDir()))
 				synctest.Wait()
@@ -187,7 +187,7 @@ func TestSentOn(t *testing.T) {
 // for the operator each time, until they are there.
 func TestAwayAtStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		there := w.topic
 		gets := 0
 		w.topic = func(rw http.ResponseWriter, r *http.Request) {
@@ -231,7 +231,7 @@ func TestAwayAtStart(t *testing.T) {
 // again, with the callback and the secret that the hub may yet verify.
 func TestNeverVerified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(t.TempDir()))
 		first := <-w.asked
 		start := time.Now()
@@ -258,20 +258,20 @@ func TestVerificationAwaited(t *testing.T) {
 		"https://192.168.1.2/x/": "is private",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			cfg := w.config(t.TempDir())
 			cfg.URL = base
 			w.start(cfg)
 			a := <-w.asked
 			time.Sleep(9 * time.Second)
 			synctest.Wait()
-			if logs := w.logs.String(); strings.Contains(logs, "has not asked the callback yet") {
+			if logs := w.logs.String(); strings.Contains(logs, "has not verified it yet") {
 				t.Errorf("too soon: %s", logs)
 			}
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			logs := w.logs.String()
-			if strings.Count(logs, "has not asked the callback yet") != 1 || !strings.Contains(logs, base+"callback/…") || !strings.Contains(logs, hint) {
+			if strings.Count(logs, "has not verified it yet") != 1 || !strings.Contains(logs, base+"callback/…") || !strings.Contains(logs, hint) {
 				t.Errorf("%s: %s", base, logs)
 			}
 			if strings.Contains(logs, strings.TrimPrefix(a.callback(), base+"callback/")) {
@@ -287,7 +287,7 @@ func TestVerificationAwaited(t *testing.T) {
 
 func TestLateVerification(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		cfg := w.config(t.TempDir())
 		cfg.RetryFirst, cfg.RetryMax = time.Hour, time.Hour
 		w.start(cfg)
@@ -303,13 +303,15 @@ func TestLateVerification(t *testing.T) {
 func TestDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(dir))
 		a := <-w.asked
 		if rec := w.get(a.callback() + "?hub.mode=denied&hub.topic=http%3A%2F%2Fother.example%2F"); rec.Code != http.StatusNotFound {
 			t.Errorf("a denial for another topic is answered %d, want 404", rec.Code)
 		}
-		rec := w.get(a.callback() + "?hub.mode=denied&hub.topic=" + url.QueryEscape(topicURL) + "&hub.reason=the+topic+%1B%5B2Jdoes%0Anot+name+this+hub")
+		rec := w.get(
+			a.callback() + "?hub.mode=denied&hub.topic=" + url.QueryEscape(topicURL) + "&hub.reason=the+topic+%1B%5B2Jdoes%0Anot+name+this+hub",
+		)
 		if rec.Code != http.StatusOK || rec.Body.Len() != 0 {
 			t.Errorf("a denial is answered %d %q", rec.Code, rec.Body)
 		}
@@ -330,7 +332,7 @@ func TestDenied(t *testing.T) {
 // callback with another secret, and no delivery is lost on the way.
 func TestRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(t.TempDir()))
 		first := w.subscribed(300 * time.Second)
 		start := time.Now()
@@ -371,7 +373,7 @@ func TestRenewal(t *testing.T) {
 // for a while; what was agreed is renewed as soon as it can be.
 func TestRenewalOfWhatCannotBeAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		there, posts := w.topic, 0
 		w.topic = func(rw http.ResponseWriter, r *http.Request) {
 			if posts > 0 {
@@ -402,7 +404,7 @@ func TestRenewalOfWhatCannotBeAsked(t *testing.T) {
 func TestStopIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(dir))
 		a := w.subscribed(time.Hour)
 		w.cancel()
@@ -427,7 +429,7 @@ func TestStopIsBounded(t *testing.T) {
 // TestStopBeforeSubscribed: there is nothing to end, and nobody is asked.
 func TestStopBeforeSubscribed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.topic = answer(http.StatusNotFound, "")
 		w.start(w.config(t.TempDir()))
 		synctest.Wait()
@@ -446,7 +448,7 @@ func TestStopBeforeSubscribed(t *testing.T) {
 func TestLeaseOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(w.config(dir))
 		a := w.subscribed(300 * time.Second)
 		w.cancel()

@@ -53,7 +53,9 @@ func (a *sourceAnswers) address(topic string, id uuid.UUID) string {
 func (a *sourceAnswers) get(w http.ResponseWriter, r *http.Request) (string, error) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		return kindAnswer, refuse(http.StatusMethodNotAllowed, "What became of a notification is asked for by GET or HEAD.")
+		return kindAnswer, refuse(
+			http.StatusMethodNotAllowed, "What became of a notification is asked for by GET or HEAD.",
+		)
 	}
 	grant, err := a.keeper.authenticate(w, r, kindAnswer)
 	if err != nil {
@@ -68,7 +70,10 @@ func (a *sourceAnswers) get(w http.ResponseWriter, r *http.Request) (string, err
 func (a *sourceAnswers) answer(w http.ResponseWriter, r *http.Request, grant *registered.Grant) error {
 	id, err := uuid.Parse(mux.Vars(r)["id"])
 	if err != nil || len(mux.Vars(r)["id"]) != len(id.String()) {
-		return refuse(http.StatusNotFound, "The path must end in the ID of a notification, as the answer to its publication had it.")
+		return refuse(
+			http.StatusNotFound,
+			"The path must end in the ID of a notification, as the answer to its publication had it.",
+		)
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -91,7 +96,10 @@ func (a *sourceAnswers) answer(w http.ResponseWriter, r *http.Request, grant *re
 	defer cancel()
 	answer, err := a.Answer(ctx, spelling, id)
 	if errors.Is(err, ErrNoNotification) {
-		return refuse(http.StatusNotFound, "This topic has no notification of that ID: it was never published here, or the hub keeps it no longer.")
+		return refuse(
+			http.StatusNotFound,
+			"This topic has no notification of that ID: it was never published here, or the hub keeps it no longer.",
+		)
 	}
 	if err != nil {
 		return err

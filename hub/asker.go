@@ -90,7 +90,9 @@ func judgeStatus(status int) error {
 	case status >= 500:
 		return fmt.Errorf("%w: %w %d", ErrTopicAway, errStatus, status)
 	case status >= 300 && status <= 399:
-		return &subscription.Refusal{Reason: fmt.Sprintf("it answers with a redirect (%d), which the hub does not follow", status)}
+		return &subscription.Refusal{
+			Reason: fmt.Sprintf("it answers with a redirect (%d), which the hub does not follow", status),
+		}
 	}
 	return &subscription.Refusal{Reason: fmt.Sprintf("it answers with status %d", status)}
 }

@@ -43,11 +43,17 @@ type gatekeeper struct {
 	told map[reason]*outage
 }
 
-func newGatekeeper(sources Sources, client func(*http.Request) string, logger *slog.Logger, reg prometheus.Registerer) (*gatekeeper, error) {
+func newGatekeeper(
+	sources Sources, client func(*http.Request) string, logger *slog.Logger, reg prometheus.Registerer,
+) (*gatekeeper, error) {
 	k := &gatekeeper{
 		sources: sources, client: client, logger: logger,
-		refused: counters("publishers_refused_total", "Publications and pings refused as who sent them may not publish, or not to that topic.", "kind", "reason"),
-		told:    map[reason]*outage{reasonNoToken: {}, reasonMalformed: {}, reasonUnknown: {}, reasonOutside: {}},
+		refused: counters(
+			"publishers_refused_total",
+			"Publications and pings refused as who sent them may not publish, or not to that topic.",
+			"kind", "reason",
+		),
+		told: map[reason]*outage{reasonNoToken: {}, reasonMalformed: {}, reasonUnknown: {}, reasonOutside: {}},
 	}
 	for why := range k.told {
 		k.refused.WithLabelValues(kindPublish, string(why))
@@ -85,7 +91,9 @@ func (k *gatekeeper) authenticate(w http.ResponseWriter, r *http.Request, kind s
 
 // covered refuses a publication whose topic, which the request names by the parameter, is
 // not one of the Source's.
-func (k *gatekeeper) covered(w http.ResponseWriter, r *http.Request, grant *registered.Grant, kind, name string, at topic.Address) error {
+func (k *gatekeeper) covered(
+	w http.ResponseWriter, r *http.Request, grant *registered.Grant, kind, name string, at topic.Address,
+) error {
 	if grant == nil || grant.Covers(at) {
 		return nil
 	}
@@ -113,6 +121,15 @@ func challenged(w http.ResponseWriter, status int, challenge, message string) er
 func (k *gatekeeper) tell(r *http.Request, kind string, why reason, more ...any) {
 	k.refused.WithLabelValues(kind, string(why)).Inc()
 	if tell, untold := k.told[why].tell(time.Now()); tell {
-		k.logger.Info("a publisher was refused", append([]any{"kind", kind, "reason", string(why), "client", cmp.Or(k.client(r), "this machine"), "untold", untold}, more...)...)
+		k.logger.Info(
+			"a publisher was refused",
+			append(
+				[]any{
+					"kind", kind, "reason", string(why), "client",
+					cmp.Or(k.client(r), "this machine"), "untold", untold,
+				},
+				more...,
+			)...,
+		)
 	}
 }

@@ -239,7 +239,11 @@ func TestATokenIsAskedForFirst(t *testing.T) {
 		}
 		defer conn.Close()
 		// The body never comes, and nobody says that it may.
-		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n%s\r\n\r\n", u.Path, u.Host, header)
+		fmt.Fprintf(
+			conn,
+			"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n%s\r\n\r\n",
+			u.Path, u.Host, header,
+		)
 		answer, err := io.ReadAll(conn)
 		if err != nil || !strings.HasPrefix(string(answer), fmt.Sprintf("HTTP/1.1 %d ", status)) {
 			t.Errorf("%v, %s; want %d at once", err, answer, status)

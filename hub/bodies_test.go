@@ -248,7 +248,9 @@ func TestNoHint(t *testing.T) {
 		sitemap + `<rs:md capability="framework-notification" from="2026-01-01T00:00:00Z" until="2026-01-02T00:00:00Z"/></urlset>`,
 		`<html><p>capability="change-notification" of a urlset</p></html>`, `{"capability"="change-notification"}`, "<", "<urlset", "\xff\xfe", "<\x00",
 	} {
-		if status, header, answer := w.post(t, "application/xml", body, linkOf(w, "/good")); status != http.StatusOK || header.Get("X-Hub-Warning") != "" {
+		if status, header, answer := w.post(
+			t, "application/xml", body, linkOf(w, "/good"),
+		); status != http.StatusOK || header.Get("X-Hub-Warning") != "" {
 			t.Errorf("%q: %d %s with hint %q", body, status, answer, header.Get("X-Hub-Warning"))
 		}
 	}

@@ -178,7 +178,10 @@ func TestRoomForBodies(t *testing.T) {
 		}
 		// The share for long bodies is taken, what is kept is not.
 		s = newUploadStage(t, hub.Config{MaxBody: 15 * mib, MaxBodiesBytes: 32 * mib, BodyIdle: time.Minute})
-		long = []*upload{s.upload("text/plain", 15*mib, true, upload{hang: 15*mib - 1}), s.upload("text/plain", 15*mib, false, upload{hang: 15*mib - 1})}
+		long = []*upload{
+			s.upload("text/plain", 15*mib, true, upload{hang: 15*mib - 1}),
+			s.upload("text/plain", 15*mib, false, upload{hang: 15*mib - 1}),
+		}
 		synctest.Wait()
 		late := s.upload("text/plain", 2*mib, true, upload{})
 		if late.status() != 503 || late.Header().Get("Retry-After") == "" {

@@ -50,7 +50,9 @@ var _ subscription.Validator = (*Checker)(nil)
 
 // NewChecker returns a Checker, or an error that says what is wrong with the
 // Config. The logger and the registerer may be nil.
-func NewChecker(cfg Config, transport http.RoundTripper, logger *slog.Logger, reg prometheus.Registerer) (*Checker, error) {
+func NewChecker(
+	cfg Config, transport http.RoundTripper, logger *slog.Logger, reg prometheus.Registerer,
+) (*Checker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("hub: topic check: %w", err)
 	}

@@ -159,7 +159,10 @@ const manyForwarded = 100
 // unnamed tells once that a trusted proxy names nobody.
 func (h *hints) unnamed(logger *slog.Logger, peer netip.Addr) {
 	h.silent.Do(func() {
-		logger.Warn("a trusted proxy sent no X-Forwarded-For: what comes from it counts as one client, or, on this machine, has no limits", "proxy", peer)
+		logger.Warn(
+			"a trusted proxy sent no X-Forwarded-For: what comes from it counts as one client, or, on this machine, has no limits",
+			"proxy", peer,
+		)
 	})
 }
 

@@ -359,7 +359,7 @@ func TestPingsOfAHealthyTopic(t *testing.T) {
 				before := len(s.publisher.all())
 				s.ping(t, topic)
 				time.Sleep(100 * time.Millisecond)
-				if all := s.publisher.all(); len(all) != before+1 || all[before].Topic != topic {
+				if all := s.publisher.all(); len(all) != before+1 || all[before].Topic.String() != topic {
 					t.Fatalf("%s: %d published", topic, len(all)-before)
 				}
 				// Who is not known still has to wait; a good fetch has ended the bad standing,
@@ -446,7 +446,9 @@ func TestHangingTopicSites(t *testing.T) {
 		for range 8 {
 			time.Sleep(1500 * time.Millisecond)
 			start := time.Now()
-			if err := s.checker.Validate(t.Context(), fmt.Sprintf("https://%d.example/", start.UnixNano())); err != nil || time.Since(start) > time.Second {
+			if err := s.checker.Validate(
+				t.Context(), fmt.Sprintf("https://%d.example/", start.UnixNano()),
+			); err != nil || time.Since(start) > time.Second {
 				t.Errorf("%v, after %v", err, time.Since(start))
 			}
 		}

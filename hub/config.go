@@ -346,7 +346,10 @@ func (c Config) userAgent() string { return "Carillon/" + c.Version + " (+" + c.
 func validProxies(networks []netip.Prefix) error {
 	for _, p := range networks {
 		if !p.IsValid() || p.Addr().Is4In6() {
-			return fmt.Errorf("the trusted proxy %s is no network: write one of IPv4 as 192.0.2.0/24, one of IPv6 as 2001:db8::/32", p)
+			return fmt.Errorf(
+				"the trusted proxy %s is no network: write one of IPv4 as 192.0.2.0/24, one of IPv6 as 2001:db8::/32",
+				p,
+			)
 		}
 	}
 	return nil

@@ -21,7 +21,9 @@ type finding struct {
 // content is not judged.
 func judge(media string, body []byte) (f finding, err error) {
 	if (media == "application/xml" || media == "text/xml") && payload.DeclaresEntities(body) {
-		return f, badRequest("The document type declaration declares entities, which may exhaust the parsers of subscribers: remove <!ENTITY.")
+		return f, badRequest(
+			"The document type declaration declares entities, which may exhaust the parsers of subscribers: remove <!ENTITY.",
+		)
 	}
 	switch like, miss := payload.Recognize(body); like {
 	case payload.Unlike:
@@ -30,7 +32,9 @@ func judge(media string, body []byte) (f finding, err error) {
 		return finding{miss: &miss}, nil
 	}
 	if media != "application/xml" {
-		return f, refuse(http.StatusUnsupportedMediaType, "A ResourceSync notification must come as application/xml (CN 4.1).")
+		return f, refuse(
+			http.StatusUnsupportedMediaType, "A ResourceSync notification must come as application/xml (CN 4.1).",
+		)
 	}
 	summary, err := payload.ValidateNotification(bytes.NewReader(body))
 	return finding{from: summary.From, until: summary.Until}, err
@@ -42,7 +46,9 @@ const octets = "application/octet-stream"
 // plainType tells whether a Content-Type is short, and of the ASCII that media types are made
 // of: it stands in every delivery, and in what operators read.
 func plainType(ct string) bool {
-	return len(ct) <= maxContentType && !strings.ContainsFunc(ct, func(r rune) bool { return (r < ' ' && r != '\t') || r > '~' })
+	return len(ct) <= maxContentType && !strings.ContainsFunc(
+		ct, func(r rune) bool { return (r < ' ' && r != '\t') || r > '~' },
+	)
 }
 
 // contentType returns the Content-Type of an answer as it is relayed.

@@ -114,7 +114,10 @@ func (h *Hub) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	if a.silent {
-		a = answer{status: http.StatusServiceUnavailable, message: "The request was broken off. Try again later.", retry: true}
+		a = answer{
+			status:  http.StatusServiceUnavailable,
+			message: "The request was broken off. Try again later.", retry: true,
+		}
 	}
 	if a.ours {
 		h.failures.note(r.Method, a.status, err)
@@ -174,7 +177,11 @@ func (h *Hub) checkAddress(name, raw string) error {
 	case errors.As(err, &bad):
 		return &requestError{http.StatusBadRequest, name + " " + bad.Rule + ".", err}
 	case errors.Is(err, egress.ErrPort):
-		return &requestError{http.StatusForbidden, name + " has a port that this hub does not connect to: it is below 1024, or belongs to another service than the web.", err}
+		return &requestError{
+			http.StatusForbidden,
+			name + " has a port that this hub does not connect to: it is below 1024, or belongs to another service than the web.",
+			err,
+		}
 	case errors.Is(err, egress.ErrForbidden):
 		return &requestError{http.StatusForbidden, name + " is in a network that this hub does not reach.", err}
 	}

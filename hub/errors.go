@@ -97,25 +97,116 @@ var answers = []struct {
 	err    error
 	answer answer
 }{
-	{errClosing, answer{status: http.StatusServiceUnavailable, message: "The hub is shutting down. Try again later.", retry: true}},
-	{errTooFast, answer{status: http.StatusTooManyRequests, message: "Too many requests came from your network. Try again later.", retry: true, limit: limitRate}},
-	{errAsksTooFast, answer{status: http.StatusTooManyRequests, message: "You ask too often what became of your notifications. Try again later.", retry: true, limit: limitRate}},
-	{errReadsBusy, answer{status: http.StatusTooManyRequests, message: "Too many readings of the change memory are under way in your network. Try again later.", retry: true, limit: limitReadings}},
-	{errMoved, answer{status: http.StatusServiceUnavailable, message: "The log of this topic was trimmed meanwhile. Try again later.", retry: true}},
-	{errTopicBusy, answer{status: http.StatusTooManyRequests, message: "Topics of this host did not name this hub, or did not answer, many times in a row. Try again later.", retry: true, limit: limitTopicHost}},
-	{errBusy, answer{status: http.StatusServiceUnavailable, message: "The hub is busy. Try again later.", retry: true, limit: limitBusy}},
-	{errHostBusy, answer{status: http.StatusTooManyRequests, message: "Too many topics of this host wait to be fetched. Try again later.", retry: true, limit: limitPings}},
-	{errPingsBusy, answer{status: http.StatusTooManyRequests, message: "Too many topics wait to be fetched. Try again later.", retry: true, limit: limitPings}},
-	{subscription.ErrHostBusy, answer{status: http.StatusTooManyRequests, message: "Too many requests for the host of this callback, or of this topic, wait to be verified. Try again later.", retry: true, limit: limitHost}},
-	{subscription.ErrClientBusy, answer{status: http.StatusTooManyRequests, message: "Too many requests from your network wait to be verified. Try again later.", retry: true, limit: limitClient}},
-	{subscription.ErrBusy, answer{status: http.StatusServiceUnavailable, message: "Too many requests wait to be verified. Try again later.", retry: true, limit: limitBusy}},
-	{delivery.ErrUnavailable, answer{status: http.StatusServiceUnavailable, message: "The hub cannot store anything at the moment. Try again later.", retry: true, ours: true}},
-	{ErrTopicAway, answer{status: http.StatusBadGateway, message: "The topic's server did not answer the hub's check whether it names this hub. Try again later.", retry: true}},
-	{egress.ErrForbidden, answer{status: http.StatusForbidden, message: "The address is not one that this hub makes requests to."}},
+	{errClosing, answer{
+		status: http.StatusServiceUnavailable, message: "The hub is shutting down. Try again later.", retry: true,
+	}},
+	{
+		errTooFast,
+		answer{
+			status:  http.StatusTooManyRequests,
+			message: "Too many requests came from your network. Try again later.", retry: true,
+			limit: limitRate,
+		},
+	},
+	{
+		errAsksTooFast,
+		answer{
+			status:  http.StatusTooManyRequests,
+			message: "You ask too often what became of your notifications. Try again later.",
+			retry:   true, limit: limitRate,
+		},
+	},
+	{
+		errReadsBusy,
+		answer{
+			status:  http.StatusTooManyRequests,
+			message: "Too many readings of the change memory are under way in your network. Try again later.",
+			retry:   true, limit: limitReadings,
+		},
+	},
+	{errMoved, answer{
+		status:  http.StatusServiceUnavailable,
+		message: "The log of this topic was trimmed meanwhile. Try again later.", retry: true,
+	}},
+	{
+		errTopicBusy,
+		answer{
+			status:  http.StatusTooManyRequests,
+			message: "Topics of this host did not name this hub, or did not answer, many times in a row. Try again later.",
+			retry:   true, limit: limitTopicHost,
+		},
+	},
+	{errBusy, answer{
+		status: http.StatusServiceUnavailable, message: "The hub is busy. Try again later.",
+		retry: true, limit: limitBusy,
+	}},
+	{
+		errHostBusy,
+		answer{
+			status:  http.StatusTooManyRequests,
+			message: "Too many topics of this host wait to be fetched. Try again later.",
+			retry:   true, limit: limitPings,
+		},
+	},
+	{errPingsBusy, answer{
+		status:  http.StatusTooManyRequests,
+		message: "Too many topics wait to be fetched. Try again later.", retry: true,
+		limit: limitPings,
+	}},
+	{
+		subscription.ErrHostBusy,
+		answer{
+			status:  http.StatusTooManyRequests,
+			message: "Too many requests for the host of this callback, or of this topic, wait to be verified. Try again later.",
+			retry:   true, limit: limitHost,
+		},
+	},
+	{
+		subscription.ErrClientBusy,
+		answer{
+			status:  http.StatusTooManyRequests,
+			message: "Too many requests from your network wait to be verified. Try again later.",
+			retry:   true, limit: limitClient,
+		},
+	},
+	{
+		subscription.ErrBusy,
+		answer{
+			status:  http.StatusServiceUnavailable,
+			message: "Too many requests wait to be verified. Try again later.", retry: true,
+			limit: limitBusy,
+		},
+	},
+	{
+		delivery.ErrUnavailable,
+		answer{
+			status:  http.StatusServiceUnavailable,
+			message: "The hub cannot store anything at the moment. Try again later.", retry: true,
+			ours: true,
+		},
+	},
+	{
+		ErrTopicAway,
+		answer{
+			status:  http.StatusBadGateway,
+			message: "The topic's server did not answer the hub's check whether it names this hub. Try again later.",
+			retry:   true,
+		},
+	},
+	{egress.ErrForbidden, answer{
+		status: http.StatusForbidden, message: "The address is not one that this hub makes requests to.",
+	}},
 	{os.ErrDeadlineExceeded, answer{status: http.StatusRequestTimeout, message: "The body did not arrive in time."}},
 	{io.ErrUnexpectedEOF, answer{status: http.StatusBadRequest, message: "The body ended before it was complete."}},
 	{context.Canceled, answer{silent: true}},
-	{context.DeadlineExceeded, answer{status: http.StatusServiceUnavailable, message: "The hub did not get this done in time. Try again later.", retry: true, ours: true}},
+	{
+		context.DeadlineExceeded,
+		answer{
+			status:  http.StatusServiceUnavailable,
+			message: "The hub did not get this done in time. Try again later.", retry: true,
+			ours: true,
+		},
+	},
 }
 
 // answerFor looks an error up: those with a text of their own first, then the
@@ -131,11 +222,19 @@ func answerFor(err error) answer {
 	case errors.As(err, &request):
 		return answer{status: request.status, message: request.message}
 	case errors.As(err, &refusal):
-		return answer{status: http.StatusForbidden, message: "The hub does not take this topic: " + refusal.Reason + "."}
+		return answer{
+			status: http.StatusForbidden, message: "The hub does not take this topic: " + refusal.Reason + ".",
+		}
 	case errors.As(err, &invalid):
-		return answer{status: http.StatusBadRequest, message: "The body is a ResourceSync notification that breaks a rule: " + invalid.Error() + "."}
+		return answer{
+			status:  http.StatusBadRequest,
+			message: "The body is a ResourceSync notification that breaks a rule: " + invalid.Error() + ".",
+		}
 	case errors.As(err, &tooLong):
-		return answer{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("The body is longer than %d bytes.", tooLong.Limit)}
+		return answer{
+			status:  http.StatusRequestEntityTooLarge,
+			message: fmt.Sprintf("The body is longer than %d bytes.", tooLong.Limit),
+		}
 	}
 	for _, row := range answers {
 		if errors.Is(err, row.err) {

@@ -85,11 +85,15 @@ type fetchJob struct {
 
 func newFetcher(cfg Config, parts Parts, logger *slog.Logger) *fetcher {
 	return &fetcher{
-		cfg:    cfg,
-		pings:  parts.Pings,
-		source: &source{cfg: cfg, self: normalHub(cfg.URL), transport: parts.Transport, publisher: parts.Publisher, bodies: bodies.NewRoom(cfg.MaxFetchBytes, cfg.MaxBody, errBusy)},
-		pace:   parts.Checker.pace,
-		sure:   parts.Surety,
+		cfg:   cfg,
+		pings: parts.Pings,
+		source: &source{
+			cfg: cfg, self: normalHub(cfg.URL), transport: parts.Transport,
+			publisher: parts.Publisher,
+			bodies:    bodies.NewRoom(cfg.MaxFetchBytes, cfg.MaxBody, errBusy),
+		},
+		pace: parts.Checker.pace,
+		sure: parts.Surety,
 		known: func(at topic.Address) bool {
 			said, ok := parts.Checker.remembered(at)
 			_, wanted := parts.Audience.Spelling(at.Key())
@@ -116,7 +120,7 @@ func (f *fetcher) add(pings ...delivery.Ping) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range pings {
-		at := topic.Parse(p.Topic)
+		at := p.Topic
 		shard := subscription.TopicShard(at)
 		switch j := f.jobs[at.Key()]; {
 		case !f.owned[shard] || p.Count <= f.settled.count(at.Key()):

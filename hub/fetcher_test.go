@@ -19,6 +19,7 @@ import (
 	"carillon/delivery"
 	"carillon/hub"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // ping sends a ping for the topics to the handler itself.
@@ -61,19 +62,22 @@ func TestFetched(t *testing.T) {
 				return content(r, "news", "Content-Type: text/plain;x=y", "Link: </style>; rel=style")
 			},
 			"published",
-			&delivery.Publication{Topic: topicURL, ContentType: "text/plain;x=y", Body: []byte("news"), Links: []string{`<https://source.example/style>; rel="style"`}},
+			&delivery.Publication{
+				Topic: topic.Parse(topicURL), ContentType: "text/plain;x=y", Body: []byte("news"),
+				Links: []string{`<https://source.example/style>; rel="style"`},
+			},
 		},
 		{
 			"without media type",
 			func(r *http.Request) *http.Response { return content(r, "news") },
 			"published",
-			&delivery.Publication{Topic: topicURL, ContentType: "application/octet-stream", Body: []byte("news")},
+			&delivery.Publication{Topic: topic.Parse(topicURL), ContentType: "application/octet-stream", Body: []byte("news")},
 		},
 		{
 			"a broken media type",
 			func(r *http.Request) *http.Response { return content(r, "news", "Content-Type: text/\x00plain") },
 			"published",
-			&delivery.Publication{Topic: topicURL, ContentType: "application/octet-stream", Body: []byte("news")},
+			&delivery.Publication{Topic: topic.Parse(topicURL), ContentType: "application/octet-stream", Body: []byte("news")},
 		},
 		{
 			"the longest media type that is relayed",
@@ -81,7 +85,7 @@ func TestFetched(t *testing.T) {
 				return content(r, "news", "Content-Type: text/"+strings.Repeat("x", 251))
 			},
 			"published",
-			&delivery.Publication{Topic: topicURL, ContentType: "text/" + strings.Repeat("x", 251), Body: []byte("news")},
+			&delivery.Publication{Topic: topic.Parse(topicURL), ContentType: "text/" + strings.Repeat("x", 251), Body: []byte("news")},
 		},
 		{
 			"a longer one",
@@ -89,7 +93,7 @@ func TestFetched(t *testing.T) {
 				return content(r, "news", "Content-Type: text/"+strings.Repeat("x", 252))
 			},
 			"published",
-			&delivery.Publication{Topic: topicURL, ContentType: "application/octet-stream", Body: []byte("news")},
+			&delivery.Publication{Topic: topic.Parse(topicURL), ContentType: "application/octet-stream", Body: []byte("news")},
 		},
 		{
 			"embedded links",
@@ -97,7 +101,7 @@ func TestFetched(t *testing.T) {
 				return respond(r, 200, atom, "Content-Type: application/atom+xml")
 			},
 			"published",
-			&delivery.Publication{Topic: topicURL, ContentType: "application/atom+xml", Body: []byte(atom)},
+			&delivery.Publication{Topic: topic.Parse(topicURL), ContentType: "application/atom+xml", Body: []byte(atom)},
 		},
 		{
 			"notification",
@@ -106,7 +110,7 @@ func TestFetched(t *testing.T) {
 			},
 			"published",
 			&delivery.Publication{
-				Topic: topicURL, ContentType: "application/xml", Body: []byte(notification),
+				Topic: topic.Parse(topicURL), ContentType: "application/xml", Body: []byte(notification),
 				From: "2013-01-03T00:00:00Z", Until: "2013-01-03T01:00:00Z",
 			},
 		},
@@ -116,7 +120,10 @@ func TestFetched(t *testing.T) {
 				return respond(r, 200, "news", "Link: <https://source.example/%74opic>; rel=self, <"+hubURL+">; rel=hub")
 			},
 			"published",
-			&delivery.Publication{Topic: "https://source.example/%74opic", ContentType: "application/octet-stream", Body: []byte("news")},
+			&delivery.Publication{
+				Topic:       topic.Parse("https://source.example/%74opic"),
+				ContentType: "application/octet-stream", Body: []byte("news"),
+			},
 		},
 		{"no content", func(r *http.Request) *http.Response { return respond(r, 204, "") }, "empty", nil},
 		{"empty content", func(r *http.Request) *http.Response { return content(r, "") }, "empty", nil},
@@ -247,9 +254,13 @@ func TestFetchFailuresInTheLog(t *testing.T) {
 		"another hub": {func(r *http.Request) *http.Response {
 			return respond(r, 200, "x", "Link: <"+topicURL+">;rel=self, <http://other.example/>;rel=hub")
 		}, "none of its links with rel=hub names this hub"},
-		"another self": {func(r *http.Request) *http.Response { return respond(r, 200, "x", good(topicURL+"2")) }, "its link with rel=self names another address"},
-		"a redirect":   {func(r *http.Request) *http.Response { return respond(r, 301, "", "Location: "+topicURL+"2") }, "it answers with a redirect (301), which the hub does not follow"},
-		"not found":    {func(r *http.Request) *http.Response { return respond(r, 404, "") }, "it answers with status 404"},
+		"another self": {func(r *http.Request) *http.Response {
+			return respond(r, 200, "x", good(topicURL+"2"))
+		}, "its link with rel=self names another address"},
+		"a redirect": {func(r *http.Request) *http.Response {
+			return respond(r, 301, "", "Location: "+topicURL+"2")
+		}, "it answers with a redirect (301), which the hub does not follow"},
+		"not found": {func(r *http.Request) *http.Response { return respond(r, 404, "") }, "it answers with status 404"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -382,7 +393,9 @@ func TestFetchOneAtATime(t *testing.T) {
 func TestFetchLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, slow, mostRunning, mostSlow, asked atomic.Int64
-		s := newStage(t, hub.Config{URL: hubURL, Fetches: 4, FetchesPerHost: 2, FetchSlowAfter: time.Hour}, doFunc(func(r *http.Request) (*http.Response, error) {
+		s := newStage(t, hub.Config{
+			URL: hubURL, Fetches: 4, FetchesPerHost: 2, FetchSlowAfter: time.Hour,
+		}, doFunc(func(r *http.Request) (*http.Response, error) {
 			asked.Add(1)
 			mostRunning.Store(max(mostRunning.Load(), running.Add(1)))
 			defer running.Add(-1)
@@ -424,7 +437,9 @@ func TestFetchLimits(t *testing.T) {
 func TestFetchBesideHanging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var most, running atomic.Int64
-		s := newStage(t, hub.Config{URL: hubURL, Fetches: 4, FetchesPerHost: 2, SlowFetches: 6, FetchTimeout: 2 * time.Minute}, doFunc(func(r *http.Request) (*http.Response, error) {
+		s := newStage(t, hub.Config{
+			URL: hubURL, Fetches: 4, FetchesPerHost: 2, SlowFetches: 6, FetchTimeout: 2 * time.Minute,
+		}, doFunc(func(r *http.Request) (*http.Response, error) {
 			if strings.HasPrefix(r.URL.Host, "hangs") {
 				most.Store(max(most.Load(), running.Add(1)))
 				defer running.Add(-1)
@@ -510,7 +525,9 @@ func TestFetchRoom(t *testing.T) {
 // TestFetchInTurn: a host with much to do does not come before one with little.
 func TestFetchInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t, hub.Config{URL: hubURL, Fetches: 1, FetchesPerHost: 1, FetchSlowAfter: time.Hour}, doFunc(func(r *http.Request) (*http.Response, error) {
+		s := newStage(t, hub.Config{
+			URL: hubURL, Fetches: 1, FetchesPerHost: 1, FetchSlowAfter: time.Hour,
+		}, doFunc(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
 			return content(r, "news"), nil
 		}), anywhere{})
@@ -526,7 +543,7 @@ func TestFetchInTurn(t *testing.T) {
 		synctest.Wait()
 		var order string
 		for _, p := range s.publisher.all() {
-			order += map[bool]string{true: "busy ", false: "other "}[strings.HasPrefix(p.Topic, "http://busy")]
+			order += map[bool]string{true: "busy ", false: "other "}[strings.HasPrefix(p.Topic.String(), "http://busy")]
 		}
 		if want := "busy other busy other busy other busy "; order != want {
 			t.Errorf("%s, want %s", order, want)

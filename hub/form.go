@@ -140,7 +140,9 @@ func parseLease(values url.Values) (lease time.Duration, given bool, err error) 
 	seconds := int64(0)
 	for _, c := range []byte(raw) {
 		if c < '0' || c > '9' {
-			return 0, false, badRequest("hub.lease_seconds must be a positive whole number of seconds in decimal digits.")
+			return 0, false, badRequest(
+				"hub.lease_seconds must be a positive whole number of seconds in decimal digits.",
+			)
 		}
 		seconds = min(most, seconds*10+int64(c-'0'))
 	}

@@ -38,7 +38,9 @@ func checkAnswer(t *testing.T, w *httptest.ResponseRecorder, statuses ...int) {
 	if ct := w.Header().Get("Content-Type"); ct != "text/plain; charset=utf-8" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("it comes as %q, %v", ct, w.Header())
 	}
-	if len(body) > 4000 || strings.Count(body, "\n") != 1 || strings.ContainsFunc(body, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f }) {
+	if len(body) > 4000 || strings.Count(body, "\n") != 1 || strings.ContainsFunc(
+		body, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f },
+	) {
 		t.Errorf("the text is %q", body)
 	}
 	for name, values := range w.Header() {
@@ -58,7 +60,10 @@ func checkAnswer(t *testing.T, w *httptest.ResponseRecorder, statuses ...int) {
 // comes back; what is accepted is what was asked for, byte for byte, in an address that
 // may be called; and what is refused leaves nothing behind.
 func FuzzForm(f *testing.F) {
-	f.Add(formType, "", "hub.mode=subscribe&hub.topic=http%3A%2F%2Ft.example%2F&hub.callback=http%3A%2F%2Fc.example%2F&hub.lease_seconds=1&hub.secret="+fuzzSecret)
+	f.Add(
+		formType, "",
+		"hub.mode=subscribe&hub.topic=http%3A%2F%2Ft.example%2F&hub.callback=http%3A%2F%2Fc.example%2F&hub.lease_seconds=1&hub.secret="+fuzzSecret,
+	)
 	f.Add(formType, "", "hub.mode=publish&hub.url=http://t.example/&hub.topic=http://t.example/2")
 	addresses := guard(f)
 	s := newStage(f, hub.Config{URL: hubURL}, doFunc(nil), addresses)

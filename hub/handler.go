@@ -49,7 +49,10 @@ func postsFirst(paths []string, post, router http.Handler) http.Handler {
 
 // errForeignPage refuses what a page of another origin has a visitor's browser send: the
 // hub may be where only the visitor can reach it, and limits count his address.
-var errForeignPage = refuse(http.StatusForbidden, "A web page of another origin may not have a visitor's browser send this. Send it from a server.")
+var errForeignPage = refuse(
+	http.StatusForbidden,
+	"A web page of another origin may not have a visitor's browser send this. Send it from a server.",
+)
 
 // post tells by the media type what a POST means.
 func (h *Hub) post(w http.ResponseWriter, r *http.Request) (string, error) {
@@ -83,7 +86,9 @@ func mediaType(header http.Header) (media string, params map[string]string, err 
 	}
 	for _, coding := range header.Values("Content-Encoding") {
 		if !strings.EqualFold(strings.TrimSpace(coding), "identity") {
-			return "", nil, refuse(http.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body without one.")
+			return "", nil, refuse(
+				http.StatusUnsupportedMediaType, "Content-Encoding is not supported: send the body without one.",
+			)
 		}
 	}
 	return media, params, nil

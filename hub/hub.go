@@ -63,7 +63,9 @@ func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer
 	h.answers = newSourceAnswers(cfg, parts, h.keeper, logger)
 	h.memory = &memory{
 		cfg: cfg, log: parts.Memory, clients: h.clients, readings: under, closing: &h.closing,
-		readers:  newClients(Config{ClientRate: cfg.MemoryRate, ClientBurst: cfg.MemoryBurst, Clients: cfg.Clients}, logger),
+		readers: newClients(
+			Config{ClientRate: cfg.MemoryRate, ClientBurst: cfg.MemoryBurst, Clients: cfg.Clients}, logger,
+		),
 		failures: h.failures, metrics: h.metrics,
 	}
 	return h, nil

@@ -42,7 +42,10 @@ func (c Config) relayed(links []weblink.Link) (values []string, err error) {
 		}
 		value := l.String()
 		if size += len(value); len(values) == c.MaxLinks || size > c.MaxLinkBytes {
-			return values, badRequest("Link contains more than %d further links, or more than %d bytes of them.", c.MaxLinks, c.MaxLinkBytes)
+			return values, badRequest(
+				"Link contains more than %d further links, or more than %d bytes of them.",
+				c.MaxLinks, c.MaxLinkBytes,
+			)
 		}
 		values = append(values, value)
 	}

@@ -24,7 +24,10 @@ type lookalikes struct {
 func (l *lookalikes) note(at topic.Address, miss payload.Miss) {
 	l.counts.WithLabelValues(string(miss.Kind)).Inc()
 	if tell, untold := l.notices.tell(at); tell {
-		l.logger.Info("what looks like a ResourceSync notification was relayed as plain content", "topic", at.String(), "reason", miss.Why, "untold", untold)
+		l.logger.Info(
+			"what looks like a ResourceSync notification was relayed as plain content",
+			"topic", at.String(), "reason", miss.Why, "untold", untold,
+		)
 	}
 }
 

@@ -102,7 +102,9 @@ func (m *memory) parse(raw string) (memoryWish, error) {
 	}
 	at, err := payload.ParseDatetime(from)
 	if wish.from = at.Truncate(time.Microsecond); err != nil || wish.from.IsZero() {
-		return wish, badRequest("from must be a W3C Datetime, as the from and until of documents are: 2026-05-01T12:00:00.000000Z")
+		return wish, badRequest(
+			"from must be a W3C Datetime, as the from and until of documents are: 2026-05-01T12:00:00.000000Z",
+		)
 	}
 	return wish, nil
 }

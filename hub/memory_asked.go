@@ -45,7 +45,9 @@ type asked struct {
 }
 
 // Summaries counts them.
-func (a *asked) Summaries(ctx context.Context, topic string, before delivery.Seq, limit int) ([]delivery.Summary, error) {
+func (a *asked) Summaries(
+	ctx context.Context, topic string, before delivery.Seq, limit int,
+) ([]delivery.Summary, error) {
 	found, err := a.Memory.Summaries(ctx, topic, before, limit)
 	a.summaries += len(found)
 	return found, err

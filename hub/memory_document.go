@@ -84,7 +84,9 @@ func (m *memory) notRemembered(w http.ResponseWriter, err error) error {
 			". What is missing may be in the Source's own Change List or Resource List.", err}
 	}
 	if errors.Is(err, errNoMemory) {
-		return &requestError{http.StatusNotFound, "The hub has no change notification of this topic (ResourceSync).", err}
+		return &requestError{
+			http.StatusNotFound, "The hub has no change notification of this topic (ResourceSync).", err,
+		}
 	}
 	return err
 }

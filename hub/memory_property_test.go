@@ -12,6 +12,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/payload"
+	"carillon/topic"
 )
 
 // TestMemoryProperty: whatever a log keeps, with holes, other content, jumps of numbers and
@@ -77,7 +78,7 @@ func drawLog(rt *rapid.T, t *testing.T) (*fakeLog, memoryModel) {
 		seq += delivery.Seq(rapid.SampledFrom([]int{1, 1, 1, 2, 700, 1 << 40}).Draw(rt, "jump"))
 		size := int64(rapid.SampledFrom([]int{500, 500, 1_000_000, 30_000_000}).Draw(rt, "size"))
 		if rapid.IntRange(0, 5).Draw(rt, "other content") == 0 {
-			log.add(seq, delivery.Publication{Topic: memoryTopic, Body: []byte("x")}, size)
+			log.add(seq, delivery.Publication{Topic: topic.Parse(memoryTopic), Body: []byte("x")}, size)
 			continue
 		}
 		if rapid.IntRange(0, 7).Draw(rt, "hole") == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/hub"
+	"carillon/topic"
 )
 
 // deaf is a client that takes nothing until its connection is given up.
@@ -100,7 +101,7 @@ func TestMemoryCosts(t *testing.T) {
 	many := &fakeLog{}
 	for n := range 10_000 {
 		at := minute(0).Add(time.Duration(n) * time.Second)
-		many.add(delivery.Seq(n+1), delivery.Publication{Topic: memoryTopic, From: told(at), Until: told(at.Add(time.Second))}, 100)
+		many.add(delivery.Seq(n+1), delivery.Publication{Topic: topic.Parse(memoryTopic), From: told(at), Until: told(at.Add(time.Second))}, 100)
 	}
 	long := &fakeLog{}
 	p := wroteOf(t, minute(0), minute(1), "", minute(0))

@@ -141,7 +141,9 @@ func nothingNewer(newest span, from time.Time) chain {
 // reaching returns the newest notification that reaches a time. That is the newest of all,
 // unless the Source has sent old ones again; so far back is looked. If ok is false it returns one that
 // ends then, or else the newest.
-func (s *search) reaching(ctx context.Context, newest span, least delivery.Seq, from time.Time) (found span, ok bool, err error) {
+func (s *search) reaching(
+	ctx context.Context, newest span, least delivery.Seq, from time.Time,
+) (found span, ok bool, err error) {
 	if newest.reaches(from) {
 		return newest, true, nil
 	}

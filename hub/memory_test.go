@@ -21,10 +21,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/delivery"
+	"carillon/delivery/deliverytest"
 	"carillon/hub"
 	"carillon/payload"
 	"carillon/store/pebblestore"
-	"carillon/subscription"
+	"carillon/topic"
 )
 
 const (
@@ -51,7 +52,7 @@ func wroteOf(t testing.TB, from, until time.Time, up string, at ...time.Time) de
 		t.Fatal(err)
 	}
 	return delivery.Publication{
-		Topic: memoryTopic, ContentType: "application/xml", From: told(from), Until: told(until),
+		Topic: topic.Parse(memoryTopic), ContentType: "application/xml", From: told(from), Until: told(until),
 		Body: payload.AppendNotificationTail(body),
 	}
 }
@@ -75,7 +76,7 @@ func newRemembering(t testing.TB, memory hub.Memory, change func(*hub.Config)) *
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = db.Close() })
-		m.log = db.Log()
+		m.log = deliverytest.Keyed(t, db.Log())
 		memory = m.log
 	}
 	cfg := hub.Config{URL: hubURL}
@@ -181,7 +182,7 @@ func (d document) up() string {
 func TestMemoryAnswers(t *testing.T) {
 	m := newRemembering(t, nil, nil)
 	m.minutes(0, 2)
-	m.publish(delivery.Publication{Topic: memoryTopic, ContentType: "text/plain", Body: []byte("something else")})
+	m.publish(delivery.Publication{Topic: topic.Parse(memoryTopic), ContentType: "text/plain", Body: []byte("something else")})
 	m.minutes(2, 4)
 	m.minutes(6, 9)
 	if _, err := m.log.Trim(t.Context(), memoryTopic, 2, minute(30)); err != nil {
@@ -221,7 +222,10 @@ func TestMemoryAnswers(t *testing.T) {
 			}
 			d := readDocument(t, w.Body)
 			if d.Root != payload.RootURLSet || d.Capability != "changelist" || d.From != told(c.from) || d.Until != told(c.until) || d.up() != memoryList {
-				t.Errorf("%s %s from %s until %s up %s, want from %s until %s", d.Root, d.Capability, d.From, d.Until, d.up(), told(c.from), told(c.until))
+				t.Errorf(
+					"%s %s from %s until %s up %s, want from %s until %s", d.Root, d.Capability,
+					d.From, d.Until, d.up(), told(c.from), told(c.until),
+				)
 			}
 			if len(d.entries) != c.changes {
 				t.Errorf("%d changes, want %d", len(d.entries), c.changes)
@@ -355,7 +359,7 @@ func TestMemoryWhereOldOnesCameAgain(t *testing.T) {
 func TestMemoryRefusals(t *testing.T) {
 	m := newRemembering(t, nil, nil)
 	m.minutes(0, 1)
-	m.publish(delivery.Publication{Topic: "https://source.example/text", ContentType: "text/plain", Body: []byte("text")})
+	m.publish(delivery.Publication{Topic: topic.Parse("https://source.example/text"), ContentType: "text/plain", Body: []byte("text")})
 	at := "from=2026-05-01T12:00:00Z"
 	topic := "topic=" + url.QueryEscape(memoryTopic)
 	for _, c := range []struct {
@@ -401,7 +405,9 @@ func TestMemoryNamesTheCapabilityList(t *testing.T) {
 		up    string
 		want  string
 	}{
-		"by the link":         {[]string{`<https://x.example/other>; rel="describedby"`, `<https://x.example/list>; rel="resourcesync"`}, memoryList, "https://x.example/list"},
+		"by the link": {[]string{
+			`<https://x.example/other>; rel="describedby"`, `<https://x.example/list>; rel="resourcesync"`,
+		}, memoryList, "https://x.example/list"},
 		"by the notification": {nil, memoryList, memoryList},
 		"by nobody":           {nil, "", ""},
 		"by a broken link":    {[]string{`<no URI>; rel="resourcesync"`}, "", ""},
@@ -442,7 +448,9 @@ func TestMemoryTellsEntriesAsTheyWere(t *testing.T) {
 		}
 	}
 	// One without a time may be of any in the notification.
-	if later := readDocument(t, m.ask(since(told(minute(0).Add(30*time.Second)))).Body); len(later.entries) != 1 || later.entries[0].Loc != want[1].Loc {
+	if later := readDocument(
+		t, m.ask(since(told(minute(0).Add(30*time.Second)))).Body,
+	); len(later.entries) != 1 || later.entries[0].Loc != want[1].Loc {
 		t.Errorf("from the middle: %+v", later.entries)
 	}
 }
@@ -513,7 +521,10 @@ func TestMemoryConditionally(t *testing.T) {
 func TestMemoryIsTold(t *testing.T) {
 	topic := "http://127.0.0.1:9/t?a=b&c=d"
 	subscribe := func(s *stage, mode string) string {
-		r := httptest.NewRequest(http.MethodPost, "/websub/", strings.NewReader(form("hub.mode", mode, "hub.topic", topic, "hub.callback", aCallback)))
+		r := httptest.NewRequest(
+			http.MethodPost, "/websub/",
+			strings.NewReader(form("hub.mode", mode, "hub.topic", topic, "hub.callback", aCallback)),
+		)
 		r.Header.Set("Content-Type", formType)
 		w := httptest.NewRecorder()
 		s.hub.Handler().ServeHTTP(w, r)
@@ -735,7 +746,7 @@ type fakeLog struct {
 func (l *fakeLog) add(seq delivery.Seq, p delivery.Publication, size int64) {
 	l.notes = append(l.notes, delivery.Notification{Publication: p, Seq: seq, ID: uuid.New()})
 	l.sizes = append(l.sizes, size)
-	l.key = subscription.Key(p.Topic)
+	l.key = p.Topic.Key()
 }
 
 func (l *fakeLog) State(_ context.Context, topic string) (delivery.TopicState, error) {

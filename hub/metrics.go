@@ -118,14 +118,24 @@ func register(reg prometheus.Registerer, all ...prometheus.Collector) error {
 
 func newMetrics(reg prometheus.Registerer, waiting, reading func() int) (*metrics, error) {
 	m := &metrics{
-		limits:     counters("limited_total", "Requests refused for now as a limit was met, by limit.", "limit"),
-		requests:   counters("requests_total", "Requests answered, by kind and status.", "kind", "status"),
-		bytes:      counter("publication_bytes_total", "Bytes of content publishes that were accepted."),
-		fetches:    counters("fetches_total", "Fetches of pinged topics, by result.", "result"),
-		denied:     counter("topics_denied_total", "Topics whose subscribers were denied, as the topic no longer names this hub."),
-		readings:   counters("memory_answers_total", "Readings of the change memory, by result: answered (also with nothing new), gone (not kept any more), no such topic (unknown), cut off in the middle, failed.", "result"),
-		lookalikes: counters("lookalikes_total", "Publications that were relayed as plain content though they look like a ResourceSync notification, by why they are none.", "why"),
-		recalled:   counter("memory_entries_total", "Changes that readers of the change memory were told of."),
+		limits:   counters("limited_total", "Requests refused for now as a limit was met, by limit.", "limit"),
+		requests: counters("requests_total", "Requests answered, by kind and status.", "kind", "status"),
+		bytes:    counter("publication_bytes_total", "Bytes of content publishes that were accepted."),
+		fetches:  counters("fetches_total", "Fetches of pinged topics, by result.", "result"),
+		denied: counter(
+			"topics_denied_total", "Topics whose subscribers were denied, as the topic no longer names this hub.",
+		),
+		readings: counters(
+			"memory_answers_total",
+			"Readings of the change memory, by result: answered (also with nothing new), gone (not kept any more), no such topic (unknown), cut off in the middle, failed.",
+			"result",
+		),
+		lookalikes: counters(
+			"lookalikes_total",
+			"Publications that were relayed as plain content though they look like a ResourceSync notification, by why they are none.",
+			"why",
+		),
+		recalled: counter("memory_entries_total", "Changes that readers of the change memory were told of."),
 	}
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "request_duration_seconds",
@@ -134,7 +144,9 @@ func newMetrics(reg prometheus.Registerer, waiting, reading func() int) (*metric
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"kind"})
 	m.seconds = map[string]prometheus.Observer{}
-	for _, kind := range []string{kindPage, kindSubscribe, kindUnsubscribe, kindPing, kindPublish, kindAnswer, kindMemory, kindOther} {
+	for _, kind := range []string{
+		kindPage, kindSubscribe, kindUnsubscribe, kindPing, kindPublish, kindAnswer, kindMemory, kindOther,
+	} {
 		m.seconds[kind] = seconds.WithLabelValues(kind)
 	}
 	for _, r := range []string{fetchPublished, fetchEmpty, fetchRefused, fetchFailed, fetchGivenUp} {
@@ -143,14 +155,19 @@ func newMetrics(reg prometheus.Registerer, waiting, reading func() int) (*metric
 	for _, r := range []string{readAnswered, readGone, readUnknown, readCutOff, readFailed} {
 		m.readings.WithLabelValues(r)
 	}
-	for _, l := range []limitMet{limitRate, limitClient, limitHost, limitTopicHost, limitReadings, limitPings, limitBusy} {
+	for _, l := range []limitMet{
+		limitRate, limitClient, limitHost, limitTopicHost, limitReadings, limitPings, limitBusy,
+	} {
 		m.limits.WithLabelValues(string(l))
 	}
 	for _, kind := range payload.MissKinds() {
 		m.lookalikes.WithLabelValues(string(kind))
 	}
 	return m, register(reg, m.limits, m.requests, seconds, m.bytes, m.fetches, m.denied, m.lookalikes, m.readings, m.recalled,
-		gauge("memory_readings", "Readings of the change memory under way.", func() float64 { return float64(reading()) }),
+		gauge(
+			"memory_readings", "Readings of the change memory under way.",
+			func() float64 { return float64(reading()) },
+		),
 		gauge("pings_waiting", "Topics of this process's shards that wait to be fetched or are being fetched.",
 			func() float64 { return float64(waiting()) }))
 }
@@ -172,7 +189,9 @@ type checkMetrics struct {
 func newCheckMetrics(reg prometheus.Registerer, entries func() int) (*checkMetrics, error) {
 	m := &checkMetrics{
 		checks: counters("topic_checks_total", "Topics asked whether they name this hub, by result.", "result"),
-		cached: counters("topic_check_lookups_total", "Topic checks wanted, by whether a result was remembered.", "remembered"),
+		cached: counters(
+			"topic_check_lookups_total", "Topic checks wanted, by whether a result was remembered.", "remembered",
+		),
 	}
 	for _, result := range []string{checkGood, checkRefused, checkAway} {
 		m.checks.WithLabelValues(result)

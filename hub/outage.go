@@ -47,6 +47,8 @@ func (f *failures) note(method string, status int, err error) {
 		return
 	}
 	if tell, untold := f.outage.tell(time.Now()); tell {
-		f.logger.Error("requests fail as the store is away", "method", method, "status", status, "untold", untold, "error", err)
+		f.logger.Error(
+			"requests fail as the store is away", "method", method, "status", status, "untold", untold, "error", err,
+		)
 	}
 }

@@ -91,7 +91,7 @@ func TestPageCommands(t *testing.T) {
 	if wish := w.requests.last(t); wish.Topic != w.hubURL || wish.Callback != "https://example.com/callback" {
 		t.Errorf("%#v", wish)
 	}
-	if p := w.publisher.all()[0]; p.Topic != w.hubURL || string(p.Body) != "Hello, town!" {
+	if p := w.publisher.all()[0]; p.Topic.String() != w.hubURL || string(p.Body) != "Hello, town!" {
 		t.Errorf("%#v", p)
 	}
 }

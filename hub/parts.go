@@ -67,9 +67,9 @@ type Audience interface {
 	Topics() []string
 	// Spelling returns a topic as one of its subscriptions spells it, by its
 	// key; ok is false where there is none.
-	Spelling(topic string) (spelling string, ok bool)
+	Spelling(key string) (spelling string, ok bool)
 	// Subscribers returns the subscriptions to a topic, by its key.
-	Subscribers(topic string) []subscription.Subscription
+	Subscribers(key string) []subscription.Subscription
 }
 
 // Addresses refuses, without the network, URLs that may not be requested: with
@@ -115,8 +115,8 @@ var ErrNoNotification = errors.New("no such notification")
 
 // Memory is what the change memory is read from. A delivery.Log is one.
 type Memory interface {
-	State(ctx context.Context, topic string) (delivery.TopicState, error)
-	Summaries(ctx context.Context, topic string, before delivery.Seq, limit int) ([]delivery.Summary, error)
-	Summary(ctx context.Context, topic string, from delivery.Seq) (delivery.Summary, error)
-	Read(ctx context.Context, topic string, from delivery.Seq) (*delivery.Notification, error)
+	State(ctx context.Context, key string) (delivery.TopicState, error)
+	Summaries(ctx context.Context, key string, before delivery.Seq, limit int) ([]delivery.Summary, error)
+	Summary(ctx context.Context, key string, from delivery.Seq) (delivery.Summary, error)
+	Read(ctx context.Context, key string, from delivery.Seq) (*delivery.Notification, error)
 }

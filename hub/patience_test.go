@@ -65,7 +65,9 @@ func TestPatience(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ended := make(chan time.Duration, 100)
-				s := newStage(t, hub.Config{URL: hubURL, MaxBody: 1 << 40, MaxFetchBytes: 1 << 42, MaxBodiesBytes: 1 << 40}, doFunc(func(r *http.Request) (*http.Response, error) {
+				s := newStage(t, hub.Config{
+					URL: hubURL, MaxBody: 1 << 40, MaxFetchBytes: 1 << 42, MaxBodiesBytes: 1 << 40,
+				}, doFunc(func(r *http.Request) (*http.Response, error) {
 					began := time.Now()
 					stop := make(chan struct{})
 					go func() { <-r.Context().Done(); ended <- time.Since(began); close(stop) }()

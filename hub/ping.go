@@ -42,11 +42,7 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, values url.Values) er
 	defer release()
 	ctx, cancel := h.storing(r)
 	defer cancel()
-	spellings := make([]string, len(topics))
-	for i, at := range topics {
-		spellings[i] = at.String()
-	}
-	pings, err := h.parts.Pings.Ping(ctx, spellings)
+	pings, err := h.parts.Pings.Ping(ctx, topics)
 	if errors.Is(err, subscription.ErrBusy) {
 		return fmt.Errorf("%w: %w", errPingsBusy, err)
 	}
@@ -69,7 +65,9 @@ func (h *Hub) pingTopics(values url.Values, grant *registered.Grant) ([]topic.Ad
 					continue
 				}
 				if len(topics) == h.cfg.MaxPingTopics {
-					return nil, badRequest("hub.url and hub.topic name more than %d topics: send several requests.", h.cfg.MaxPingTopics)
+					return nil, badRequest(
+						"hub.url and hub.topic name more than %d topics: send several requests.", h.cfg.MaxPingTopics,
+					)
 				}
 				if err := h.checkAddress(name, at.String()); err != nil {
 					return nil, err

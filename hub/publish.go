@@ -75,7 +75,9 @@ func (h *Hub) checkTopic(r *http.Request, at topic.Address, stranger bool) error
 // errEmpty refuses an empty publication: a publish carries the whole payload (CN
 // §4.1), and a delivery the full content of the topic (WebSub §7).
 func errEmpty() error {
-	return badRequest("The body is empty: it is what is published. To have the hub fetch the topic, send a form with hub.mode=publish.")
+	return badRequest(
+		"The body is empty: it is what is published. To have the hub fetch the topic, send a form with hub.mode=publish.",
+	)
 }
 
 // announced reads what the header says of a publication: its topic, its media
@@ -94,7 +96,7 @@ func (h *Hub) announced(r *http.Request) (at topic.Address, p delivery.Publicati
 	if err := h.checkAddress(selfName, at.String()); err != nil {
 		return at, p, err
 	}
-	p.Topic = at.String()
+	p.Topic = at
 	if !h.named(links) {
 		return at, p, badRequest("Link names no rel=hub that is this hub: %s", h.cfg.URL)
 	}
@@ -107,7 +109,9 @@ func (h *Hub) announced(r *http.Request) (at topic.Address, p delivery.Publicati
 func selfLink(links []weblink.Link) (at topic.Address, err error) {
 	selves := weblink.Find(links, relSelf)
 	if len(selves) == 0 {
-		return at, badRequest("Link with rel=self is missing: it names the topic of what is published. Link with rel=hub names this hub.")
+		return at, badRequest(
+			"Link with rel=self is missing: it names the topic of what is published. Link with rel=hub names this hub.",
+		)
 	}
 	at = topic.Parse(selves[0].URI)
 	for _, l := range selves[1:] {
@@ -127,7 +131,9 @@ func (h *Hub) named(links []weblink.Link) bool {
 
 // accept hands a publication on and answers with its id. One that was handed in
 // before is answered as it was then. A miss is a warning to the Source.
-func (h *Hub) accept(w http.ResponseWriter, r *http.Request, at topic.Address, p delivery.Publication, miss *payload.Miss) error {
+func (h *Hub) accept(
+	w http.ResponseWriter, r *http.Request, at topic.Address, p delivery.Publication, miss *payload.Miss,
+) error {
 	size := len(p.Body)
 	ctx, cancel := h.storing(r)
 	defer cancel()

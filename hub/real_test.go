@@ -80,7 +80,10 @@ func newHouseTrusting(t *testing.T, logger *slog.Logger, roots *x509.CertPool) *
 	ok(err)
 	transport := sender.Transport()
 	surety := &subscription.Surety{}
-	dispatcher, err := dispatch.New(dispatch.Config{Surety: surety}, dispatch.Stores{Log: db.Log(), Cursors: db.Cursors()}, db.Subscriptions(), sender, nil, nil)
+	dispatcher, err := dispatch.New(
+		dispatch.Config{Surety: surety}, dispatch.Stores{Log: db.Log(), Cursors: db.Cursors()},
+		db.Subscriptions(), sender, nil, nil,
+	)
 	ok(err)
 	checker, err := hub.NewChecker(cfg, transport, logger, nil)
 	ok(err)
@@ -190,7 +193,14 @@ func TestWholeLife(t *testing.T) {
 	h, s := newHouse(t, nil), newSubscriber(t)
 	topic := h.topicURL + "/good"
 	link := fmt.Sprintf("<%s>; rel=self, <%s>; rel=hub", topic, h.hubURL)
-	h.post(t, 202, formType, form("hub.mode", "subscribe", "hub.topic", topic, "hub.callback", s.url, "hub.secret", "key", "hub.lease_seconds", "86400", "hub.verify_token", "a b&c"), "")
+	h.post(
+		t, 202, formType,
+		form(
+			"hub.mode", "subscribe", "hub.topic", topic, "hub.callback", s.url, "hub.secret", "key",
+			"hub.lease_seconds", "86400", "hub.verify_token", "a b&c",
+		),
+		"",
+	)
 	q := <-s.asked
 	if q.Get("hub.verify_token") != "a b&c" || q.Get("hub.mode") != "subscribe" || q.Get("hub.topic") != topic || q.Get("hub.lease_seconds") != "86400" || q.Get("id") != "~1" || len(q.Get("hub.challenge")) < 16 {
 		t.Errorf("asked %v", q)

@@ -14,6 +14,7 @@ import (
 	"carillon/delivery"
 	"carillon/hub"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // form encodes names and values.
@@ -93,7 +94,9 @@ func TestFormRefusals(t *testing.T) {
 		{"two leases", both("hub.lease_seconds", "1", "hub.lease_seconds", "2"), 400, "hub.lease_seconds is given more than once"},
 		{"ping without topic", "hub.mode=publish&hub.url=", 400, "hub.url is missing"},
 		{"ping for a relative topic", form("hub.mode", "publish", "hub.url", "x"), 400, "hub.url must be an absolute URL"},
-		{"ping for a topic with links of its own", form("hub.mode", "publish", "hub.url", aTopic+">;rel=self,<http://x/"), 400, "hub.url contains spaces"},
+		{"ping for a topic with links of its own", form(
+			"hub.mode", "publish", "hub.url", aTopic+">;rel=self,<http://x/",
+		), 400, "hub.url contains spaces"},
 		{"ping for a private topic", form("hub.mode", "publish", "hub.topic", "http://10.0.0.1/"), 403, "hub.topic is in a network"},
 		{"ping for too many topics", many, 400, "more than 1000 topics"},
 		{"too long", "x=" + strings.Repeat("a", 1<<20), 413, "longer than 1048576 bytes"},
@@ -145,20 +148,30 @@ func TestPublishRefusals(t *testing.T) {
 		{"long type", "text/plain; x=" + strings.Repeat("A", 300), "x", []string{self, this}, 400, "Content-Type must be"},
 		{"type that acts on a terminal", "text/plain; x=\"\u009b31m\"", "x", []string{self, this}, 400, "Content-Type must be"},
 		{"no self", "text/plain", "x", []string{this}, 400, "rel=self is missing"},
-		{"self is about another resource", "text/plain", "x", []string{this, self + "; anchor=\"http://127.0.0.1/other\""}, 400, "rel=self is missing"},
+		{"self is about another resource", "text/plain", "x", []string{
+			this, self + "; anchor=\"http://127.0.0.1/other\"",
+		}, 400, "rel=self is missing"},
 		{"two selves", "text/plain", "x", more(`Link: <http://127.0.0.1:9/>; rel="self"`), 400, "more than one rel=self"},
 		{"no hub", "text/plain", "x", []string{self}, 400, "no rel=hub that is this hub"},
 		{"unreadable links", "text/plain", "x", []string{"Link: self, hub"}, 400, "rel=self is missing"},
 		{"relative self", "text/plain", "x", []string{this, `Link: </good>; rel="self"`}, 400, "Link rel=self must be an absolute URL"},
-		{"self with fragment", "text/plain", "x", []string{this, `Link: <http://127.0.0.1:9/#a>; rel="self"`}, 400, "Link rel=self must not have a fragment"},
-		{"self with userinfo", "text/plain", "x", []string{this, `Link: <http://u@127.0.0.1:9/>; rel="self"`}, 400, "Link rel=self must not contain a user"},
+		{"self with fragment", "text/plain", "x", []string{
+			this, `Link: <http://127.0.0.1:9/#a>; rel="self"`,
+		}, 400, "Link rel=self must not have a fragment"},
+		{"self with userinfo", "text/plain", "x", []string{
+			this, `Link: <http://u@127.0.0.1:9/>; rel="self"`,
+		}, 400, "Link rel=self must not contain a user"},
 		{"private self", "text/plain", "x", []string{this, `Link: <http://10.0.0.1/>; rel="self"`}, 403, "Link rel=self is in a network"},
 		{"relative further link", "text/plain", "x", more(`Link: </up>; rel="up"`), 400, "not absolute"},
-		{"too many further links", "text/plain", "x", more(`Link: <urn:a>; rel=a, <urn:b>; rel=b, <urn:c>; rel=c, <urn:d>; rel=d`), 400, "more than 3 further links"},
+		{"too many further links", "text/plain", "x", more(
+			`Link: <urn:a>; rel=a, <urn:b>; rel=b, <urn:c>; rel=c, <urn:d>; rel=d`,
+		), 400, "more than 3 further links"},
 		{"too long further links", "text/plain", "x", more(`Link: <urn:` + strings.Repeat("a", 300) + `>; rel=a`), 400, "more than 300 bytes"},
 		{"empty", "text/plain", "", links, 400, "The body is empty"},
 		{"too long", "text/plain", strings.Repeat("x", 101), links, 413, "longer than 100 bytes"},
-		{"topic without links", "text/plain", "x", []string{this, fmt.Sprintf(`Link: <%s/bare>; rel="self"`, w.topicURL)}, 403, "no link with rel=self"},
+		{"topic without links", "text/plain", "x", []string{
+			this, fmt.Sprintf(`Link: <%s/bare>; rel="self"`, w.topicURL),
+		}, 403, "no link with rel=self"},
 		{"topic that is not there", "text/plain", "x", []string{this, fmt.Sprintf(`Link: <%s/nothing>; rel="self"`, w.topicURL)}, 403, "status 404"},
 		{"topic's server is not there", "text/plain", "x", []string{this, `Link: <http://127.0.0.1:1/>; rel="self"`}, 502, "did not answer"},
 	}
@@ -234,8 +247,15 @@ func TestWishes(t *testing.T) {
 		want       subscription.Wish
 	}{
 		{
-			"everything", form("hub.mode", "subscribe", "hub.topic", topic, "hub.callback", callback, "hub.secret", strings.Repeat("x", 199), "hub.lease_seconds", "0300"),
-			subscription.Wish{Mode: "subscribe", Topic: topic, Callback: callback, Secret: subscription.Secret(strings.Repeat("x", 199)), Lease: 300 * time.Second, LeaseGiven: true},
+			"everything", form(
+				"hub.mode", "subscribe", "hub.topic", topic, "hub.callback", callback, "hub.secret",
+				strings.Repeat("x", 199), "hub.lease_seconds", "0300",
+			),
+			subscription.Wish{
+				Mode: "subscribe", Topic: topic, Callback: callback,
+				Secret: subscription.Secret(strings.Repeat("x", 199)), Lease: 300 * time.Second,
+				LeaseGiven: true,
+			},
 		},
 		{
 			"least", form("hub.mode", "subscribe", "hub.topic", topic, "hub.callback", callback, "hub.secret", "", "hub.lease_seconds", ""),
@@ -243,10 +263,16 @@ func TestWishes(t *testing.T) {
 		},
 		{
 			"huge lease", form("hub.mode", "subscribe", "hub.topic", topic, "hub.callback", callback, "hub.lease_seconds", strings.Repeat("9", 400)),
-			subscription.Wish{Mode: "subscribe", Topic: topic, Callback: callback, Lease: math.MaxInt64 / time.Second * time.Second, LeaseGiven: true},
+			subscription.Wish{
+				Mode: "subscribe", Topic: topic, Callback: callback,
+				Lease: math.MaxInt64 / time.Second * time.Second, LeaseGiven: true,
+			},
 		},
 		{
-			"the same twice", form("hub.mode", "subscribe", "hub.mode", "subscribe", "hub.topic", topic, "hub.topic", topic, "hub.callback", callback),
+			"the same twice", form(
+				"hub.mode", "subscribe", "hub.mode", "subscribe", "hub.topic", topic, "hub.topic",
+				topic, "hub.callback", callback,
+			),
 			subscription.Wish{Mode: "subscribe", Topic: topic, Callback: callback},
 		},
 		{
@@ -258,11 +284,16 @@ func TestWishes(t *testing.T) {
 			subscription.Wish{Mode: "subscribe", Topic: topic, Callback: callback, VerifyToken: subscription.Secret(strings.Repeat("x", 512))},
 		},
 		{
-			"unsubscribe with a verify token", form("hub.mode", "unsubscribe", "hub.topic", topic, "hub.callback", callback, "hub.verify_token", "a&b"),
+			"unsubscribe with a verify token", form(
+				"hub.mode", "unsubscribe", "hub.topic", topic, "hub.callback", callback, "hub.verify_token", "a&b",
+			),
 			subscription.Wish{Mode: "unsubscribe", Topic: topic, Callback: callback, VerifyToken: "a&b"},
 		},
 		{
-			"unsubscribe", form("hub.mode", "unsubscribe", "hub.topic", topic, "hub.callback", callback, "hub.lease_seconds", "junk", "hub.lease_seconds", "0"),
+			"unsubscribe", form(
+				"hub.mode", "unsubscribe", "hub.topic", topic, "hub.callback", callback,
+				"hub.lease_seconds", "junk", "hub.lease_seconds", "0",
+			),
 			subscription.Wish{Mode: "unsubscribe", Topic: topic, Callback: callback},
 		},
 	}
@@ -280,14 +311,17 @@ func TestPublished(t *testing.T) {
 	w := newTown(t, nil)
 	body := "\x00 any bytes \xff\r\n"
 	status, _, answer := w.post(t, `Text/Plain; Charset="x"`, body,
-		fmt.Sprintf(`Link: <%s/good>; rel="self next", <%s/good>; rel=self, <%s>; rel="hub", <https://other.example/>; rel=hub`, w.topicURL, w.topicURL, w.hubURL),
+		fmt.Sprintf(
+			`Link: <%s/good>; rel="self next", <%s/good>; rel=self, <%s>; rel="hub", <https://other.example/>; rel=hub`,
+			w.topicURL, w.topicURL, w.hubURL,
+		),
 		`Link: <https://example.com/caps>; rel="resourcesync"; title="a \"b\""`)
 	if status != 200 {
 		t.Fatalf("%d %s", status, answer)
 	}
 	got := w.publisher.all()[0]
 	want := delivery.Publication{
-		Topic: w.topicURL + "/good", ContentType: `Text/Plain; Charset="x"`, Body: []byte(body),
+		Topic: topic.Parse(w.topicURL + "/good"), ContentType: `Text/Plain; Charset="x"`, Body: []byte(body),
 		Links: []string{`<` + w.topicURL + `/good>; rel="next"`, `<https://example.com/caps>; rel="resourcesync"; title="a \"b\""`},
 	}
 	if fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", want) {

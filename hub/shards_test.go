@@ -78,7 +78,7 @@ func TestPingOfAnother(t *testing.T) {
 				if here.Load()+there.Load() != 0 || a.pings.waiting() != 1 {
 					t.Fatalf("%d and %d fetches, %d wait", here.Load(), there.Load(), a.pings.waiting())
 				}
-				noted := delivery.Ping{Topic: topicURL, Count: a.pings.count}
+				noted := delivery.Ping{Topic: topic.Parse(topicURL), Count: a.pings.count}
 				switch how {
 				case "told":
 					a.hub.Pinged(noted)
@@ -107,7 +107,7 @@ func TestPingTold(t *testing.T) {
 		defer s.running(t)()
 		for round := range 2 {
 			s.ping(t, topicURL)
-			noted := delivery.Ping{Topic: topicURL, Count: s.pings.count}
+			noted := delivery.Ping{Topic: topic.Parse(topicURL), Count: s.pings.count}
 			for range 5 {
 				s.hub.Pinged(noted)
 				time.Sleep(600 * time.Millisecond)

@@ -74,7 +74,9 @@ func definitive(err error) bool {
 
 // fetch gets a topic's content as a publication. What its rel=self says is the topic's
 // canonical URL, which must be the one that was pinged, but for its spelling.
-func (s *source) fetch(ctx context.Context, at topic.Address, h *bodies.Held) (p delivery.Publication, miss *payload.Miss, err error) {
+func (s *source) fetch(
+	ctx context.Context, at topic.Address, h *bodies.Held,
+) (p delivery.Publication, miss *payload.Miss, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.FetchTimeout)
 	defer cancel()
 	req, err := s.cfg.request(ctx, http.MethodGet, at.String())
@@ -95,7 +97,9 @@ func (s *source) fetch(ctx context.Context, at topic.Address, h *bodies.Held) (p
 	case err != nil:
 		return p, nil, err
 	case resp.StatusCode != http.StatusOK:
-		return p, nil, &subscription.Refusal{Reason: fmt.Sprintf("it answers with status %d, which brings no content", resp.StatusCode)}
+		return p, nil, &subscription.Refusal{
+			Reason: fmt.Sprintf("it answers with status %d, which brings no content", resp.StatusCode),
+		}
 	}
 	content, links, err := s.begin(resp, at)
 	if err != nil || content == nil {
@@ -161,9 +165,11 @@ func (s *source) read(resp *http.Response, content io.Reader, h *bodies.Held) ([
 }
 
 // publication makes a publication of an answer, or says why it is none.
-func (s *source) publication(resp *http.Response, links []weblink.Link, at topic.Address, body []byte) (delivery.Publication, *payload.Miss, error) {
+func (s *source) publication(
+	resp *http.Response, links []weblink.Link, at topic.Address, body []byte,
+) (delivery.Publication, *payload.Miss, error) {
 	p := delivery.Publication{
-		Topic:       weblink.Find(links, relSelf)[0].URI,
+		Topic:       topic.Parse(weblink.Find(links, relSelf)[0].URI),
 		ContentType: contentType(resp.Header),
 		Body:        body,
 	}

@@ -21,6 +21,7 @@ import (
 	"carillon/hub"
 	"carillon/internal/egress"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // requests stands for the subscription.Service.
@@ -108,17 +109,17 @@ type pings struct {
 	read chan struct{}
 }
 
-func (p *pings) Ping(_ context.Context, topics []string) ([]delivery.Ping, error) {
+func (p *pings) Ping(_ context.Context, topics []topic.Address) ([]delivery.Ping, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err != nil {
 		return nil, p.err
 	}
 	var noted []delivery.Ping
-	for _, topic := range topics {
+	for _, at := range topics {
 		p.count++
-		one := delivery.Ping{Topic: topic, Count: p.count}
-		p.kept[subscription.Key(topic)] = one
+		one := delivery.Ping{Topic: at, Count: p.count}
+		p.kept[at.Key()] = one
 		noted = append(noted, one)
 	}
 	return noted, nil
@@ -130,11 +131,11 @@ func (p *pings) Fetched(_ context.Context, one delivery.Ping) (*delivery.Ping, e
 	if p.err != nil {
 		return nil, p.err
 	}
-	kept, ok := p.kept[subscription.Key(one.Topic)]
+	kept, ok := p.kept[one.Topic.Key()]
 	if ok && kept.Count != one.Count {
 		return &kept, nil
 	}
-	delete(p.kept, subscription.Key(one.Topic))
+	delete(p.kept, one.Topic.Key())
 	return nil, nil
 }
 

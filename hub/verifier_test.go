@@ -205,7 +205,11 @@ func TestVerificationAnswers(t *testing.T) {
 		{"redirect", "HTTP/1.1 302 Found\r\nLocation: /yes\r\nContent-Length: 3\r\n\r\nabc", noIntent},
 		{"broken redirect", "HTTP/1.1 302 Found\r\nLocation: http://[bad%zz\r\nContent-Length: 3\r\n\r\nabc", noIntent},
 		{"server error", "HTTP/1.1 503 Away\r\nContent-Length: 3\r\n\r\nabc", noIntent},
-		{"compressed", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 27\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03KLJ\x06\x00\xc2A\x245\x03\x00\x00\x00\x00\x00\x00\x00", noIntent},
+		{
+			"compressed",
+			"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 27\r\n\r\n\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03KLJ\x06\x00\xc2A\x245\x03\x00\x00\x00\x00\x00\x00\x00",
+			noIntent,
+		},
 		{"closed without a word", "", noAnswer},
 		{"broken off", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", noAnswer},
 		{"not HTTP", "SSH-2.0-OpenSSH\r\n", noAnswer},

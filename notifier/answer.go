@@ -65,7 +65,9 @@ type answers struct{ log *slog.Logger }
 func (a answers) fail(w http.ResponseWriter, r *http.Request, err error) int {
 	answer := answerOf(err)
 	header := w.Header()
-	for _, name := range []string{"Content-Length", "Content-Encoding", "Cache-Control", "ETag", "Last-Modified", "Link"} {
+	for _, name := range []string{
+		"Content-Length", "Content-Encoding", "Cache-Control", "ETag", "Last-Modified", "Link",
+	} {
 		header.Del(name)
 	}
 	for name, values := range answer.header {

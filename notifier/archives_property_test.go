@@ -251,7 +251,9 @@ func (p archivePlan) check(w *world, truth []payload.Entry, latest time.Time) er
 	if len(changes) > 0 {
 		missing = max(0, slices.IndexFunc(truth, func(e payload.Entry) bool { return told(e) == told(changes[0]) }))
 	}
-	if listed := truth[missing:min(len(truth), missing+len(changes))]; !slices.EqualFunc(changes, listed, func(a, b payload.Entry) bool { return told(a) == told(b) }) {
+	if listed := truth[missing:min(len(truth), missing+len(changes))]; !slices.EqualFunc(
+		changes, listed, func(a, b payload.Entry) bool { return told(a) == told(b) },
+	) {
 		return fmt.Errorf("the lists have %d events, which are not those from %d on of the %d that there were", len(changes), missing, len(truth))
 	}
 	if from, _ := payload.ParseDatetime(lists[0].From); missing > 0 && from.After(latest.Add(-p.age)) {
@@ -289,7 +291,9 @@ func (p archivePlan) checkSnapshots(w *world, changes, before []payload.Entry) e
 		for _, e := range l.entries {
 			state[e.Loc] = e.Length
 		}
-		truth, reached := map[string]string{}, len(before) == 0 || !slices.ContainsFunc(changes, func(e payload.Entry) bool { return e.Datetime.Before(at) })
+		truth, reached := map[string]string{}, len(before) == 0 || !slices.ContainsFunc(
+			changes, func(e payload.Entry) bool { return e.Datetime.Before(at) },
+		)
 		for _, e := range before {
 			play(truth, e)
 		}

@@ -149,7 +149,11 @@ func TestArchives(t *testing.T) {
 				t.Errorf("%s is answered %d %v", address, answer.Code, answer.Header())
 			}
 		}
-		for _, missing := range []string{"/a/changelist-archive.xml", "/a/archive/changelist/20300101T000000.000000Z.xml", "/a/archive/resourcelist/20300101T000000.000000Z/list.xml", "/a/changelist-archive/20300101T000000.000000Z.xml"} {
+		for _, missing := range []string{
+			"/a/changelist-archive.xml", "/a/archive/changelist/20300101T000000.000000Z.xml",
+			"/a/archive/resourcelist/20300101T000000.000000Z/list.xml",
+			"/a/changelist-archive/20300101T000000.000000Z.xml",
+		} {
 			if answer := w.ask(http.MethodGet, missing); answer.Code != http.StatusNotFound {
 				t.Errorf("%s is answered %d", missing, answer.Code)
 			}
@@ -245,7 +249,10 @@ func TestArchiveWaitsForTheDisk(t *testing.T) {
 			t.Errorf("the Index has %d lists, and links to %q", len(l.entries), l.link("archives"))
 		}
 		metrics := w.metrics()
-		for _, want := range []string{`carillon_notifier_archive_waiting{set="a"} 4`, `carillon_notifier_archived_documents{archive="changelist-archive",set="a"} 0`} {
+		for _, want := range []string{
+			`carillon_notifier_archive_waiting{set="a"} 4`,
+			`carillon_notifier_archived_documents{archive="changelist-archive",set="a"} 0`,
+		} {
 			if !strings.Contains(metrics, want) {
 				t.Errorf("there is no %s", want)
 			}
@@ -443,7 +450,9 @@ func TestArchiveConfig(t *testing.T) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
-	if _, err := notifier.New(context.Background(), notifier.Config{URL: base, Hub: hubURL, ArchiveFor: 1}); err == nil || strings.Contains(err.Error(), "archive") {
+	if _, err := notifier.New(
+		context.Background(), notifier.Config{URL: base, Hub: hubURL, ArchiveFor: 1},
+	); err == nil || strings.Contains(err.Error(), "archive") {
 		t.Errorf("settings of archives that nobody asked for are refused: %v", err)
 	}
 }

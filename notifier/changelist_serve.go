@@ -34,9 +34,15 @@ func (c *changeLists) listURL(from time.Time) string {
 //	                         it closed and goes on from there (core §12.1)
 func (c *changeLists) route(router *mux.Router, prefix string) {
 	router.Path(prefix + c.ch.set + "/changelist.xml").Handler(c.ch.n.docs.readDocument(kindChangeList, c.serve))
-	router.Path(prefix + c.ch.set + "/changelist-index.xml").Handler(c.ch.n.docs.readDocument(kindChangeListIndex, c.serveIndex))
-	router.Path(prefix + c.ch.set + "/changelist/open.xml").Handler(c.ch.n.docs.readDocument(kindChangeList, c.serveOpenList))
-	router.Path(prefix + c.ch.set + "/changelist/{from:[0-9TZ.]+}.xml").Handler(c.ch.n.docs.readDocument(kindChangeList, c.serveListFrom))
+	router.Path(prefix + c.ch.set + "/changelist-index.xml").Handler(
+		c.ch.n.docs.readDocument(kindChangeListIndex, c.serveIndex),
+	)
+	router.Path(prefix + c.ch.set + "/changelist/open.xml").Handler(
+		c.ch.n.docs.readDocument(kindChangeList, c.serveOpenList),
+	)
+	router.Path(prefix + c.ch.set + "/changelist/{from:[0-9TZ.]+}.xml").Handler(
+		c.ch.n.docs.readDocument(kindChangeList, c.serveListFrom),
+	)
 }
 
 func (c *changeLists) serve(w http.ResponseWriter, r *http.Request) error {
@@ -78,7 +84,9 @@ func (c *changeLists) serveListFrom(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	i, found := slices.BinarySearchFunc(v.lists, from, func(l ChangeList, from time.Time) int { return l.From.Compare(from) })
+	i, found := slices.BinarySearchFunc(
+		v.lists, from, func(l ChangeList, from time.Time) int { return l.From.Compare(from) },
+	)
 	switch {
 	case found && i == len(v.lists)-1:
 		return c.ch.n.docs.serveDocument(w, r, c.openDocument(v))
@@ -99,7 +107,9 @@ func (c *changeLists) gone(v listView) error {
 		where = c.indexURL()
 	}
 	return &httpError{
-		status: http.StatusGone, header: http.Header{"Link": c.ch.archives.linkHeader(payload.CapChangeList, "<"+where+`>; rel="index"`)},
+		status: http.StatusGone, header: http.Header{
+			"Link": c.ch.archives.linkHeader(payload.CapChangeList, "<"+where+`>; rel="index"`),
+		},
 		text: fmt.Sprintf("There are no Change Lists from before %s, or none any more. Those that there are: %s .",
 			payload.FormatDatetime(v.lists[0].From), where),
 	}

@@ -107,7 +107,10 @@ func (n *Notifier) ServeEntries(
 // ServeReader answers with a document: packed where the client takes that, 304 where the client has
 // it. tag is the entity tag without its quotes; modified is when the document became what it is.
 // lasting: it never changes. open is called where the document is sent; its error is returned.
-func (n *Notifier) ServeReader(w http.ResponseWriter, r *http.Request, kind, tag string, modified time.Time, lasting bool, open func() (io.ReadCloser, error)) error {
+func (n *Notifier) ServeReader(
+	w http.ResponseWriter, r *http.Request, kind, tag string, modified time.Time, lasting bool,
+	open func() (io.ReadCloser, error),
+) error {
 	return n.docs.serveDocument(w, r, document{
 		kind: documentKind(kind), tag: tag, modified: modified, lasting: lasting,
 		write: func(_ context.Context, emit func([]byte) error) error {

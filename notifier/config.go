@@ -294,7 +294,9 @@ func (c *Config) validateArchives() error {
 	case c.ArchiveFor < c.Keep:
 		return fmt.Errorf("archive-for must be at least keep, which is %s, not %s", c.Keep, c.ArchiveFor)
 	case c.ArchiveFor < c.ArchiveEvery:
-		return fmt.Errorf("archive-for must be at least archive-every, which is %s, not %s", c.ArchiveEvery, c.ArchiveFor)
+		return fmt.Errorf(
+			"archive-for must be at least archive-every, which is %s, not %s", c.ArchiveEvery, c.ArchiveFor,
+		)
 	case c.ArchiveEntries < 1 || c.ArchiveEntries > payload.MaxEntries:
 		return fmt.Errorf("ArchiveEntries must be 1 to %d, not %d", payload.MaxEntries, c.ArchiveEntries)
 	case c.ArchiveDir == "":
@@ -315,7 +317,9 @@ func checkURL(name, raw string) error {
 		problem = "must have no query"
 	case len(raw) > longestURL:
 		problem = fmt.Sprintf("has more than %d characters", longestURL)
-	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`<>"\^{|}`+"`", r) }):
+	case strings.ContainsFunc(
+		raw, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`<>"\^{|}`+"`", r) },
+	):
 		problem = "has characters that a URL must have escaped"
 	case name == "url" && strings.ContainsAny(u.Path, "{}"):
 		problem = "must have no braces in its path, escaped or not"

@@ -191,7 +191,9 @@ func TestLongDocuments(t *testing.T) {
 			}
 			return nil
 		})
-		if got := httptest.NewRecorder(); serve(public, got, "/default/changelist.xml", "192.0.2.1:1") || !bytes.Equal(got.Body.Bytes(), whole.Body.Bytes()) || !added {
+		if got := httptest.NewRecorder(); serve(
+			public, got, "/default/changelist.xml", "192.0.2.1:1",
+		) || !bytes.Equal(got.Body.Bytes(), whole.Body.Bytes()) || !added {
 			t.Errorf("with an event that came meanwhile: %d bytes, want %d", got.Body.Len(), whole.Body.Len())
 		}
 		time.Sleep(5 * time.Second)
@@ -205,7 +207,9 @@ func TestLongDocuments(t *testing.T) {
 			t.Errorf("a journal that fails in the middle: %d with %d bytes", got.Code, got.Body.Len())
 		}
 		set(func(time.Time) error { return journaltest.ErrInjected })
-		if got := httptest.NewRecorder(); serve(public, got, "/default/changelist.xml", "192.0.2.1:1") || got.Code != 503 || got.Header().Get("Retry-After") == "" {
+		if got := httptest.NewRecorder(); serve(
+			public, got, "/default/changelist.xml", "192.0.2.1:1",
+		) || got.Code != 503 || got.Header().Get("Retry-After") == "" {
 			t.Errorf("a journal that fails at once: %d %v", got.Code, got.Header())
 		}
 		set(nil)

@@ -41,7 +41,9 @@ func (g gate) admits(e *Event) error {
 // open refuses what would change a set from outside whose events come from within.
 func (g gate) open(set string) error {
 	if slices.Contains(g.within, set) {
-		return refuse(http.StatusForbidden, "The set "+set+" takes no events from outside: the notifier makes them itself.")
+		return refuse(
+			http.StatusForbidden, "The set "+set+" takes no events from outside: the notifier makes them itself.",
+		)
 	}
 	return nil
 }

@@ -54,16 +54,27 @@ func newMetrics(reg prometheus.Registerer, sets []string, sent, files *readings.
 		return c
 	}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: metricsPrefix + name, Help: help}, append([]string{"set"}, labels...))
+		g := prometheus.NewGaugeVec(
+			prometheus.GaugeOpts{Name: metricsPrefix + name, Help: help}, append([]string{"set"}, labels...),
+		)
 		reg.MustRegister(g)
 		return g
 	}
 	m := &metrics{
-		requests:      counter("intake_requests_total", "Requests with events, by the status code of the answer.", "code"),
+		requests: counter(
+			"intake_requests_total", "Requests with events, by the status code of the answer.", "code",
+		),
 		journalErrors: counter("journal_errors_total", "Calls to the journal that failed.").WithLabelValues(),
-		ahead:         prometheus.NewGauge(prometheus.GaugeOpts{Name: metricsPrefix + "clock_doubted_seconds", Help: "By how much the clock was set forward, while that is not believed; 0 otherwise."}),
-		documents:     counter("documents_total", "Requests for lists and indexes, by what became of them.", "document", "outcome"),
-		sets:          map[string]*setMetrics{},
+		ahead: prometheus.NewGauge(
+			prometheus.GaugeOpts{
+				Name: metricsPrefix + "clock_doubted_seconds",
+				Help: "By how much the clock was set forward, while that is not believed; 0 otherwise.",
+			},
+		),
+		documents: counter(
+			"documents_total", "Requests for lists and indexes, by what became of them.", "document", "outcome",
+		),
+		sets: map[string]*setMetrics{},
 	}
 	reg.MustRegister(m.ahead,
 		underWay("documents_under_way", "Lists and indexes that are being sent.", sent),
@@ -71,11 +82,16 @@ func newMetrics(reg prometheus.Registerer, sets []string, sent, files *readings.
 	lists := gauge("change_lists", "Change Lists that are kept, with the open one.")
 	listEntries := gauge("change_list_entries", "Entries of the open Change List.")
 	listsClosed := counter("change_lists_closed_total", "Change Lists that were closed, by what for.", "set", "by")
-	resourceListAt := gauge("resource_list_at_timestamp_seconds", "The moment of the newest Resource List, Unix time; 0 where there is none.")
+	resourceListAt := gauge(
+		"resource_list_at_timestamp_seconds",
+		"The moment of the newest Resource List, Unix time; 0 where there is none.",
+	)
 	resourceListEntries := gauge("resource_list_entries", "Resources of the newest Resource List.")
 	resourceListFailures := counter("resource_list_failures_total", "Resource Lists that could not be made.", "set")
 	archived := gauge("archived_documents", "Documents that an archive keeps.", "archive")
-	archiveWaiting := gauge("archive_waiting", "Closed Change Lists that are not in the archive yet; the journal keeps them.")
+	archiveWaiting := gauge(
+		"archive_waiting", "Closed Change Lists that are not in the archive yet; the journal keeps them.",
+	)
 	archiveFailures := counter("archive_failures_total", "Attempts to archive that failed.", "set")
 	events := counter("events_total", "Events that are in the journal, by set.", "set")
 	notifications := counter("notifications_accepted_total", "Notifications that the hub accepted.", "set")

@@ -195,7 +195,10 @@ func (s *scanner) eventField(e *Event, name string) (known bool, err *InputError
 		err = s.list("links", func() *InputError {
 			var l payload.Link
 			if s.links++; s.links > MaxIntakeLinks {
-				return &InputError{Reason: fmt.Sprintf("is beyond the %d links that one request may have", MaxIntakeLinks), cause: ErrTooMany}
+				return &InputError{
+					Reason: fmt.Sprintf("is beyond the %d links that one request may have", MaxIntakeLinks),
+					cause:  ErrTooMany,
+				}
 			}
 			err := s.object("a link (a JSON object)", func(name string) (bool, *InputError) {
 				return s.linkField(&l, name)

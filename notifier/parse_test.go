@@ -68,7 +68,9 @@ func TestParseEventRefuses(t *testing.T) {
 		{"unknown field of a link", event(`"ln":[{"rel":"via","title":"x","href":"http://b.example/"}]`), "ln[0].title is not a field"},
 		{"link without href", event(`"ln":[{"rel":"via","href":"http://b.example/"},{"rel":"via"}]`), "ln[1].href is missing"},
 		{"link with a path", event(`"ln":[{"rel":"duplicate","href":"http://b.example/","path":"/b"}]`), "ln[0].path must be left out"},
-		{"patch without a type", event(`"ln":[{"rel":"http://www.openarchives.org/rs/terms/patch","href":"http://b.example/"}]`), "ln[0].type is missing"},
+		{"patch without a type", event(
+			`"ln":[{"rel":"http://www.openarchives.org/rs/terms/patch","href":"http://b.example/"}]`,
+		), "ln[0].type is missing"},
 		{"link without rel", event(`"ln":[{"href":"http://b.example/"}]`), "ln[0].rel is missing"},
 		{"link that is a string", event(`"ln":["http://b.example/"]`), "ln[0] must be a link"},
 		{"links that are one link", event(`"ln":{}`), "ln must be an array"},
@@ -108,7 +110,9 @@ func TestParseEventRefuses(t *testing.T) {
 		{"set twice", event(`"sets":["a","a"]`), "sets[1] names a set twice"},
 		{"set that is no string", event(`"sets":[1]`), "sets[0] must be a string"},
 		{"too many sets", event(`"sets":[` + manySets(257) + `]`), "sets[256] is beyond"},
-		{"too long", event(`"ln":[` + strings.Repeat(`{"rel":"via","href":"http://b.example/`+strings.Repeat("x", 2000)+`"},`, 600)), "more than 1048576 bytes"},
+		{"too long", event(
+			`"ln":[` + strings.Repeat(`{"rel":"via","href":"http://b.example/`+strings.Repeat("x", 2000)+`"},`, 600),
+		), "more than 1048576 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, err := notifier.ParseEvent([]byte(c.text))

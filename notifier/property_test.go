@@ -268,25 +268,33 @@ func TestConfigRefusals(t *testing.T) {
 		many[i] = fmt.Sprint("s", i)
 	}
 	for want, c := range map[string]notifier.Config{
-		"max-entries must be":                                            with(func(c *notifier.Config) { c.MaxEntries = 50_001 }),
-		"max-entries must be 1 to 50000, not -1":                         with(func(c *notifier.Config) { c.MaxEntries = -1 }),
-		"MaxBytes must be":                                               with(func(c *notifier.Config) { c.MaxBytes = 50_000_001 }),
-		"max-wait must be":                                               with(func(c *notifier.Config) { c.MaxWait = -1 }),
-		"max-wait must be over 0 and at most":                            with(func(c *notifier.Config) { c.MaxWait = 2 * time.Hour }),
-		"keep must":                                                      with(func(c *notifier.Config) { c.Keep = -1 }),
-		`set: ".well-known" is not a name`:                               with(func(c *notifier.Config) { c.Sets = []string{".well-known"} }),
-		`set: "a/b" is not a name`:                                       with(func(c *notifier.Config) { c.Sets = []string{"a/b"} }),
-		`set: "" is not a name`:                                          with(func(c *notifier.Config) { c.Sets = []string{""} }),
-		`set: "xxxxxxxx`:                                                 with(func(c *notifier.Config) { c.Sets = []string{strings.Repeat("x", 65)} }),
-		`set: "a" is there twice`:                                        with(func(c *notifier.Config) { c.Sets = []string{"a", "b", "a"} }),
-		"changelist-entries must be 1 to 50000":                          with(func(c *notifier.Config) { c.ChangeListEntries = 50_001 }),
-		"changelist-entries must be 1":                                   with(func(c *notifier.Config) { c.ChangeListEntries = -1 }),
-		"ChangeListBytes must be":                                        with(func(c *notifier.Config) { c.ChangeListBytes = 1 << 20 }),
-		"changelist-for must be over 0":                                  with(func(c *notifier.Config) { c.ChangeListFor = 745 * time.Hour }),
-		`describedby: "b" is no set here`:                                with(func(c *notifier.Config) { c.DescribedBy = map[string]string{"b": "https://a.example/"} }),
-		`describedby: "about" must be`:                                   with(func(c *notifier.Config) { c.DescribedBy = map[string]string{"": "about"} }),
-		`hide-channel: "b" is no set`:                                    with(func(c *notifier.Config) { c.HideChannels = []string{"default", "b"} }),
-		"set: there may be 256":                                          with(func(c *notifier.Config) { c.Sets = many }),
+		"max-entries must be":                    with(func(c *notifier.Config) { c.MaxEntries = 50_001 }),
+		"max-entries must be 1 to 50000, not -1": with(func(c *notifier.Config) { c.MaxEntries = -1 }),
+		"MaxBytes must be":                       with(func(c *notifier.Config) { c.MaxBytes = 50_000_001 }),
+		"max-wait must be":                       with(func(c *notifier.Config) { c.MaxWait = -1 }),
+		"max-wait must be over 0 and at most":    with(func(c *notifier.Config) { c.MaxWait = 2 * time.Hour }),
+		"keep must":                              with(func(c *notifier.Config) { c.Keep = -1 }),
+		`set: ".well-known" is not a name`:       with(func(c *notifier.Config) { c.Sets = []string{".well-known"} }),
+		`set: "a/b" is not a name`:               with(func(c *notifier.Config) { c.Sets = []string{"a/b"} }),
+		`set: "" is not a name`:                  with(func(c *notifier.Config) { c.Sets = []string{""} }),
+		`set: "xxxxxxxx`: with(
+			func(c *notifier.Config) { c.Sets = []string{strings.Repeat("x", 65)} },
+		),
+		`set: "a" is there twice`:               with(func(c *notifier.Config) { c.Sets = []string{"a", "b", "a"} }),
+		"changelist-entries must be 1 to 50000": with(func(c *notifier.Config) { c.ChangeListEntries = 50_001 }),
+		"changelist-entries must be 1":          with(func(c *notifier.Config) { c.ChangeListEntries = -1 }),
+		"ChangeListBytes must be":               with(func(c *notifier.Config) { c.ChangeListBytes = 1 << 20 }),
+		"changelist-for must be over 0":         with(func(c *notifier.Config) { c.ChangeListFor = 745 * time.Hour }),
+		`describedby: "b" is no set here`: with(
+			func(c *notifier.Config) { c.DescribedBy = map[string]string{"b": "https://a.example/"} },
+		),
+		`describedby: "about" must be`: with(
+			func(c *notifier.Config) { c.DescribedBy = map[string]string{"": "about"} },
+		),
+		`hide-channel: "b" is no set`: with(
+			func(c *notifier.Config) { c.HideChannels = []string{"default", "b"} },
+		),
+		"set: there may be 256": with(func(c *notifier.Config) { c.Sets = many }),
 		`url: "http://h.example:99999/" has no valid host and port`:      with(func(c *notifier.Config) { c.URL = "http://h.example:99999/" }),
 		`url: "http://h.example/a%7Bb/" must have no braces in its path`: with(func(c *notifier.Config) { c.URL = "http://h.example/a%7Bb/" }),
 		`url: "/" is not an absolute`:                                    with(func(c *notifier.Config) { c.URL = "" }),
@@ -296,7 +304,9 @@ func TestConfigRefusals(t *testing.T) {
 		`hub: "http://a/#x" must have no user`:                           with(func(c *notifier.Config) { c.Hub = "http://a/#x" }),
 		`hub: "http://a/>" has characters`:                               with(func(c *notifier.Config) { c.Hub = "http://a/>" }),
 		`hub: "http://:80/" has no valid host`:                           with(func(c *notifier.Config) { c.Hub = "http://:80/" }),
-		"hub: \"http://a/xxx":                                            with(func(c *notifier.Config) { c.Hub = "http://a/" + strings.Repeat("x", 2000) }),
+		"hub: \"http://a/xxx": with(
+			func(c *notifier.Config) { c.Hub = "http://a/" + strings.Repeat("x", 2000) },
+		),
 	} {
 		err := c.Validate()
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {

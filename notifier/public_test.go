@@ -26,7 +26,10 @@ func TestTopic(t *testing.T) {
 				t.Errorf("%s: %d %v", method, got.Code, got.Header())
 			}
 			if got.Header().Get("Content-Length") != length || !bytes.Equal(got.Body.Bytes(), body) {
-				t.Errorf("%s: Content-Length %q and %d bytes, want %s and %d", method, got.Header().Get("Content-Length"), got.Body.Len(), length, len(body))
+				t.Errorf(
+					"%s: Content-Length %q and %d bytes, want %s and %d", method,
+					got.Header().Get("Content-Length"), got.Body.Len(), length, len(body),
+				)
 			}
 			return got.Header().Get("ETag")
 		}
@@ -38,7 +41,9 @@ func TestTopic(t *testing.T) {
 		length := ask(public, "HEAD", "/a/change/", "").Header().Get("Content-Length")
 		tag := check("GET", length, first)
 		check("HEAD", length, nil)
-		if got := ask(public, "GET", "/a/change/", "", `If-None-Match: "x", `+tag); got.Code != 304 || got.Body.Len() > 0 || got.Header().Get("Link") != links {
+		if got := ask(
+			public, "GET", "/a/change/", "", `If-None-Match: "x", `+tag,
+		); got.Code != 304 || got.Body.Len() > 0 || got.Header().Get("Link") != links {
 			t.Errorf("with its ETag: %d %v", got.Code, got.Header())
 		}
 		if got := ask(public, "GET", "/b/change/", ""); got.Code != 200 || got.Header().Get("Content-Length") != "0" {
@@ -58,7 +63,9 @@ func TestTopic(t *testing.T) {
 		check("GET", length, first)
 		h.set(nil)
 		w.drain()
-		if got := ask(public, "GET", "/a/change/", "", "If-None-Match: "+tag); got.Code != 200 || !bytes.Equal(got.Body.Bytes(), h.received()[1].body) {
+		if got := ask(
+			public, "GET", "/a/change/", "", "If-None-Match: "+tag,
+		); got.Code != 200 || !bytes.Equal(got.Body.Bytes(), h.received()[1].body) {
 			t.Errorf("after the second: %d", got.Code)
 		}
 	})
@@ -188,7 +195,9 @@ func TestPublicUnderAPrefix(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, got.Code, code)
 		}
 	}
-	if link := ask(w.Public(), "GET", "/sync/default/change/", "").Header().Get("Link"); !strings.HasPrefix(link, "<https://source.example/sync/default/change/>;") {
+	if link := ask(w.Public(), "GET", "/sync/default/change/", "").Header().Get("Link"); !strings.HasPrefix(
+		link, "<https://source.example/sync/default/change/>;",
+	) {
 		t.Errorf("Link %s", link)
 	}
 }

@@ -21,7 +21,9 @@ type ResourceStore interface {
 
 	// Snapshot is Resources at a moment of now or later: no event to come is dated
 	// before at, and no other Snapshot has the same one.
-	Snapshot(ctx context.Context, set string, now time.Time) (at time.Time, all iter.Seq2[payload.Entry, error], err error)
+	Snapshot(
+		ctx context.Context, set string, now time.Time,
+	) (at time.Time, all iter.Seq2[payload.Entry, error], err error)
 
 	// KeepResources begins to keep the resources of a set that has had no event yet, and does
 	// nothing where they are kept. ErrNotWhole for a set with events, whose resources

@@ -74,7 +74,9 @@ func (m Importer) refuseEmpty(ctx context.Context, set string) error {
 		if err != nil {
 			return err
 		}
-		return &InputError{Reason: "the snapshot is empty, and the set has resources; if all of them are to be deleted, say so by --allow-empty (?allow-empty=true)"}
+		return &InputError{
+			Reason: "the snapshot is empty, and the set has resources; if all of them are to be deleted, say so by --allow-empty (?allow-empty=true)",
+		}
 	}
 	return nil
 }

@@ -124,7 +124,10 @@ func (m *imports) apply(ctx context.Context, i ResourceImport) {
 			more = true
 			m.n.metrics.journalErrors.Inc()
 			wait := min(pause.NextBackOff(), longestRetry)
-			m.n.log.Error("trouble with the journal; the import will go on", "set", i.Set(), "error", err, "retry_in", wait.String())
+			m.n.log.Error(
+				"trouble with the journal; the import will go on", "set", i.Set(), "error", err,
+				"retry_in", wait.String(),
+			)
 			_ = await.For(ctx, wait)
 			continue
 		}
@@ -140,7 +143,10 @@ func (m *imports) apply(ctx context.Context, i ResourceImport) {
 	if ctx.Err() != nil {
 		return
 	}
-	m.n.log.Info("an import was carried out", "set", i.Set(), "created", made.Created, "updated", made.Updated, "deleted", made.Deleted)
+	m.n.log.Info(
+		"an import was carried out", "set", i.Set(), "created", made.Created,
+		"updated", made.Updated, "deleted", made.Deleted,
+	)
 	m.ended(i.Set(), made)
 	m.n.RenewResourceList(i.Set())
 }
@@ -240,7 +246,10 @@ func ndjson(header http.Header) error {
 			return nil
 		}
 	}
-	return refuse(http.StatusUnsupportedMediaType, "The Content-Type must be application/x-ndjson (a resource on each line), in UTF-8.")
+	return refuse(
+		http.StatusUnsupportedMediaType,
+		"The Content-Type must be application/x-ndjson (a resource on each line), in UTF-8.",
+	)
 }
 
 // streamedBody is a snapshot as it comes, unpacked.

@@ -89,18 +89,32 @@ func TestSnapshotRefusals(t *testing.T) {
 		text   string
 	}{
 		{"no JSON", w.put(strings.NewReader(good + "x")), 400, "line 2: must be a resource (a JSON object), found"},
-		{"a change", w.put(strings.NewReader(good + `{"loc":"http://a.example/2","change":"created"}`)), 400, "line 2: change is of a change, not of a resource; leave it out"},
+		{"a change", w.put(
+			strings.NewReader(good + `{"loc":"http://a.example/2","change":"created"}`),
+		), 400, "line 2: change is of a change, not of a resource; leave it out"},
 		{"a datetime", w.put(strings.NewReader(`{"loc":"http://a.example/2","datetime":"2026-01-01"}`)), 400, "line 1: datetime is of a change"},
 		{"sets", w.put(strings.NewReader(`{"loc":"http://a.example/2","sets":["a"]}`)), 400, "line 1: sets must be left out"},
-		{"an unknown field", w.put(strings.NewReader(`{"loc":"http://a.example/2","Hash":"md5:0"}`)), 400, "line 1: Hash is not a field that is known"},
+		{"an unknown field", w.put(
+			strings.NewReader(`{"loc":"http://a.example/2","Hash":"md5:0"}`),
+		), 400, "line 1: Hash is not a field that is known"},
 		{"no loc", w.put(strings.NewReader(good + "\n{}")), 400, "line 3: loc is missing"},
 		{"a bad hash", w.put(strings.NewReader(`{"loc":"http://a.example/2","hash":"md5:0"}`)), 400, "line 1: hash "},
-		{"a patch", w.put(strings.NewReader(`{"loc":"http://a.example/2","ln":[{"rel":"http://www.openarchives.org/rs/terms/patch","href":"http://a.example/p","type":"text/x"}]}`)), 400, "line 1: ln[0].rel is of a change"},
+		{
+			"a patch",
+			w.put(
+				strings.NewReader(
+					`{"loc":"http://a.example/2","ln":[{"rel":"http://www.openarchives.org/rs/terms/patch","href":"http://a.example/p","type":"text/x"}]}`,
+				),
+			),
+			400, "line 1: ln[0].rel is of a change",
+		},
 		{"two on a line", w.put(strings.NewReader(strings.TrimSpace(good) + good)), 400, "line 1: expected nothing more"},
 		{"one twice", w.put(strings.NewReader(good + "\n" + good)), 400, "line 3: loc stands twice: http://a.example/1"},
 		{"one twice, far away", w.put(strings.NewReader(good + many.String() + good)), 400, "line 3002: loc stands twice: http://a.example/1"},
 		{"a long line", w.put(strings.NewReader(good + strings.Repeat(" ", 2<<20))), 400, "line 2: "},
-		{"cut off", w.put(io.MultiReader(strings.NewReader(good), iotest.ErrReader(io.ErrUnexpectedEOF))), 400, "The body could not be read to its end"},
+		{"cut off", w.put(
+			io.MultiReader(strings.NewReader(good), iotest.ErrReader(io.ErrUnexpectedEOF)),
+		), 400, "The body could not be read to its end"},
 		{"cut off, packed", w.put(bytes.NewReader(packedPart(t)), "Content-Encoding", "gzip"), 400, "The body could not be read to its end"},
 		{"no gzip", w.put(strings.NewReader(good), "Content-Encoding", "gzip"), 400, "valid gzip"},
 		{"another coding", w.put(strings.NewReader(good), "Content-Encoding", "br"), 415, "must be gzip"},
@@ -120,7 +134,9 @@ func TestSnapshotRefusals(t *testing.T) {
 		}
 	}
 	post := httptest.NewRecorder()
-	if w.Intake().ServeHTTP(post, httptest.NewRequest(http.MethodPost, "/sets/a/resources", nil)); post.Code != 405 || post.Header().Get("Allow") != "PUT" {
+	if w.Intake().ServeHTTP(
+		post, httptest.NewRequest(http.MethodPost, "/sets/a/resources", nil),
+	); post.Code != 405 || post.Header().Get("Allow") != "PUT" {
 		t.Errorf("POST: %d, Allow %q", post.Code, post.Header().Get("Allow"))
 	}
 	w.drain()

@@ -163,7 +163,9 @@ func (l *resourceLists) run(ctx context.Context) {
 		} else if ctx.Err() == nil {
 			wait = min(pause.NextBackOff(), longestListRetry)
 			l.ch.metrics.resourceListFailures.Inc()
-			l.ch.log.Error("no Resource List could be made; the one before stays", "error", err, "retry_in", wait.String())
+			l.ch.log.Error(
+				"no Resource List could be made; the one before stays", "error", err, "retry_in", wait.String(),
+			)
 			_ = await.For(ctx, wait) // ctx has ended
 			continue
 		}

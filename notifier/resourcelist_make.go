@@ -23,7 +23,10 @@ func (l *resourceLists) makeList(ctx context.Context, now time.Time) (_ *generat
 	at, all, err := l.ch.n.cfg.Journal.Snapshot(ctx, l.ch.set, now)
 	if err == nil {
 		due, ever := l.ch.archives.resourcesIn(now)
-		w := &listWriter{lists: l, g: &generation{Version: manifestKnown, At: at, Lasting: ever && due <= 0, Linked: l.ch.archives != nil}}
+		w := &listWriter{
+			lists: l,
+			g:     &generation{Version: manifestKnown, At: at, Lasting: ever && due <= 0, Linked: l.ch.archives != nil},
+		}
 		if err = w.begin(); err == nil {
 			err = w.write(all)
 		}
@@ -129,7 +132,9 @@ func (w *listWriter) completed() time.Time {
 // endPart completes a part of the entries that were gathered.
 func (w *listWriter) endPart() error {
 	if len(w.g.Parts) == payload.MaxEntries {
-		return fmt.Errorf("the set has more than %d Resource Lists, which is what an Index can name", payload.MaxEntries)
+		return fmt.Errorf(
+			"the set has more than %d Resource Lists, which is what an Index can name", payload.MaxEntries,
+		)
 	}
 	if err := w.out.Flush(); err != nil {
 		return err

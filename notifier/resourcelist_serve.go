@@ -42,17 +42,29 @@ func (l *resourceLists) partURL(g *generation, n int) string {
 //	archive/resourcelist/{at}/…  the same of a list that was made to be archived; list.xml is the
 //	                             Index, or the list itself where it has one part
 func (l *resourceLists) route(router *mux.Router, prefix string) {
-	router.Path(prefix + l.ch.set + "/resourcelist.xml").Handler(l.ch.n.docs.readDocument(kindResourceList, l.serveNewest))
-	router.Path(prefix + l.ch.set + "/resourcelist/{at:[0-9TZ.]+}/index.xml").Handler(l.ch.n.docs.readDocument(kindResourceListIndex, l.servePart))
-	router.Path(prefix + l.ch.set + "/resourcelist/{at:[0-9TZ.]+}/{n:[0-9]{1,5}}.xml").Handler(l.ch.n.docs.readDocument(kindResourceList, l.servePart))
-	router.Path(prefix + l.ch.set + "/archive/resourcelist/{at:[0-9TZ.]+}/list.xml").Handler(l.ch.n.docs.readDocument(kindArchived, l.serveLasting))
-	router.Path(prefix + l.ch.set + "/archive/resourcelist/{at:[0-9TZ.]+}/{n:[0-9]{1,5}}.xml").Handler(l.ch.n.docs.readDocument(kindArchived, l.serveLasting))
+	router.Path(prefix + l.ch.set + "/resourcelist.xml").Handler(
+		l.ch.n.docs.readDocument(kindResourceList, l.serveNewest),
+	)
+	router.Path(prefix + l.ch.set + "/resourcelist/{at:[0-9TZ.]+}/index.xml").Handler(
+		l.ch.n.docs.readDocument(kindResourceListIndex, l.servePart),
+	)
+	router.Path(
+		prefix + l.ch.set + "/resourcelist/{at:[0-9TZ.]+}/{n:[0-9]{1,5}}.xml",
+	).Handler(l.ch.n.docs.readDocument(kindResourceList, l.servePart))
+	router.Path(
+		prefix + l.ch.set + "/archive/resourcelist/{at:[0-9TZ.]+}/list.xml",
+	).Handler(l.ch.n.docs.readDocument(kindArchived, l.serveLasting))
+	router.Path(
+		prefix + l.ch.set + "/archive/resourcelist/{at:[0-9TZ.]+}/{n:[0-9]{1,5}}.xml",
+	).Handler(l.ch.n.docs.readDocument(kindArchived, l.serveLasting))
 }
 
 func (l *resourceLists) serveNewest(w http.ResponseWriter, r *http.Request) error {
 	g := l.newest()
 	if g == nil {
-		return refuse(http.StatusNotFound, "The set has no Resource List: its resources are not known, or there are none yet.")
+		return refuse(
+			http.StatusNotFound, "The set has no Resource List: its resources are not known, or there are none yet.",
+		)
 	}
 	return l.ch.n.docs.serveDocument(w, r, l.document(g, g.whole(), false))
 }
@@ -151,8 +163,10 @@ func (g *generation) whole() int {
 func (l *resourceLists) gone() error {
 	return &httpError{
 		status: http.StatusGone,
-		header: http.Header{"Link": l.ch.archives.linkHeader(payload.CapResourceList, "<"+l.url()+`>; rel="latest-version"`)},
-		text:   fmt.Sprintf("This Resource List is not kept any more. The newest is %s .", l.url()),
+		header: http.Header{
+			"Link": l.ch.archives.linkHeader(payload.CapResourceList, "<"+l.url()+`>; rel="latest-version"`),
+		},
+		text: fmt.Sprintf("This Resource List is not kept any more. The newest is %s .", l.url()),
 	}
 }
 

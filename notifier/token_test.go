@@ -92,7 +92,11 @@ func TestARefusedTokenIsTriedWithPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		keys := &keyring{inFile: "carillon_old", current: "carillon_old"}
-		w := newWorld(t, notifier.Config{Tokens: keys, MaxWait: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))}, &hub{answer: asks("carillon_new")})
+		w := newWorld(
+			t,
+			notifier.Config{Tokens: keys, MaxWait: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))},
+			&hub{answer: asks("carillon_new")},
+		)
 		w.add(inDefault, "1")
 		time.Sleep(10 * time.Minute)
 		if n := len(w.hub.received()); n < 10 || n > 60 {
@@ -117,7 +121,9 @@ func TestARefusedTokenIsTriedWithPauses(t *testing.T) {
 // A file whose token is another each time does not make a storm of requests.
 func TestTokensThatChangeAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, notifier.Config{Tokens: &restless{}, MaxWait: time.Millisecond}, &hub{answer: func(number int, r *http.Request) (*http.Response, error) {
+		w := newWorld(t, notifier.Config{
+			Tokens: &restless{}, MaxWait: time.Millisecond,
+		}, &hub{answer: func(number int, r *http.Request) (*http.Response, error) {
 			if number > 1000 {
 				return status(http.StatusOK), nil // or the test would not end
 			}

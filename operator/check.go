@@ -29,7 +29,7 @@ type Checked struct {
 // last the summary. It ends early when ctx does or the loop does. The error is ErrInvalid,
 // ErrUnavailable where MaxChecks run, or ErrConflict where a URL cannot be looked at or no
 // hub runs in this process.
-func (d *hubDesk) Check(ctx context.Context, places []string) iter.Seq2[Checked, error] {
+func (d *hubService) Check(ctx context.Context, places []string) iter.Seq2[Checked, error] {
 	return func(yield func(Checked, error) bool) {
 		if err := d.mayCheck(places); err != nil {
 			yield(Checked{}, err)
@@ -60,7 +60,7 @@ func (d *hubDesk) Check(ctx context.Context, places []string) iter.Seq2[Checked,
 	}
 }
 
-func (d *hubDesk) mayCheck(places []string) error {
+func (d *hubService) mayCheck(places []string) error {
 	switch {
 	case len(places) == 0:
 		return fmt.Errorf("%w: there is no URL to check", ErrInvalid)

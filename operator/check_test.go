@@ -12,8 +12,8 @@ import (
 )
 
 // checker is a desk whose checks find what the test says.
-func checker(t *testing.T, run func(ctx context.Context, found func(check.Finding)) (check.Summary, error)) *operator.Desk {
-	return newDesk(t, openStore(t), newFake(1, all), func(c *operator.Config) {
+func checker(t *testing.T, run func(ctx context.Context, found func(check.Finding)) (check.Summary, error)) *operator.Service {
+	return newService(t, openStore(t), newFake(1, all), func(c *operator.Config) {
 		c.Check = func(ctx context.Context, _ []string, found func(check.Finding)) (check.Summary, error) {
 			return run(ctx, found)
 		}
@@ -69,16 +69,16 @@ func TestWhatIsNotChecked(t *testing.T) {
 		return check.Summary{}, errors.New("no answer")
 	})
 	for name, c := range map[string]struct {
-		desk   *operator.Desk
-		places []string
-		want   error
+		service *operator.Service
+		places  []string
+		want    error
 	}{
 		"no place": {failing, nil, operator.ErrInvalid},
-		"no hub":   {newDesk(t, openStore(t), newFake(1, all), nil), somewhere, operator.ErrConflict},
+		"no hub":   {newService(t, openStore(t), newFake(1, all), nil), somewhere, operator.ErrConflict},
 		"failing":  {failing, somewhere, operator.ErrConflict},
 	} {
 		events := 0
-		for _, err := range c.desk.Check(t.Context(), c.places) {
+		for _, err := range c.service.Check(t.Context(), c.places) {
 			if events++; events == 1 && !errors.Is(err, c.want) {
 				t.Errorf("%s: %v", name, err)
 			}

@@ -28,19 +28,19 @@ func TestConnectionsOfProcesses(t *testing.T) {
 		Plain: 2, Full: 21, Resumed: 301, Dropped: 4001,
 	}
 	db := openStore(t)
-	s := &street{live: map[string]func(context.Context, []byte) []byte{}}
-	desks := map[string]*operator.Desk{}
+	s := &fakePeers{live: map[string]func(context.Context, []byte) []byte{}}
+	services := map[string]*operator.Service{}
 	for name, shards := range map[string]func(subscription.Shard) bool{"a": even, "b": odd, "c": func(subscription.Shard) bool { return false }} {
-		desks[name] = newDesk(t, db, newFake(1, shards), func(c *operator.Config) {
-			c.Peers = neighbour{s, name}
+		services[name] = newService(t, db, newFake(1, shards), func(c *operator.Config) {
+			c.Peers = fakePeer{s, name}
 			if name != "c" {
 				c.Connections = func() send.Connections { return own[name] }
 			}
 		})
-		s.live[name] = desks[name].AnswerTo
+		s.live[name] = services[name].AnswerTo
 	}
-	for name, desk := range desks {
-		o, err := desk.Overview(t.Context())
+	for name, service := range services {
+		o, err := service.Overview(t.Context())
 		if err != nil || o.Connections != want || len(o.Processes) != 3 {
 			t.Errorf("asked %s: %+v %v, want %+v", name, o.Connections, err, want)
 		}

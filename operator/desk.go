@@ -32,15 +32,15 @@ type Peers interface {
 // them: all that a Desk asks of it, by what it is about. dispatch.Dispatcher is one, and says what
 // its methods do.
 type Deliveries interface {
-	Standings
+	Statuses
 	Fates
 	Repairs
 	Figures
 }
 
 // Standings say where subscriptions stand.
-type Standings interface {
-	Each(ctx context.Context, topic string, visit func(report.Standing) bool) error
+type Statuses interface {
+	Each(ctx context.Context, key string, visit func(report.Standing) bool) error
 	Standing(id subscription.ID) (report.Standing, bool)
 	Attempts(id subscription.ID) []report.Attempt
 	Held() (held, loading []delivery.Tenure)
@@ -48,8 +48,8 @@ type Standings interface {
 
 // Fates say what became of notifications.
 type Fates interface {
-	Tally(ctx context.Context, topic string, seqs []delivery.Seq) ([]report.Tally, error)
-	Undelivered(ctx context.Context, topic string, seq delivery.Seq, visit func(report.Standing, report.Fate) bool) error
+	Tally(ctx context.Context, key string, seqs []delivery.Seq) ([]report.Tally, error)
+	Undelivered(ctx context.Context, key string, seq delivery.Seq, visit func(report.Standing, report.Fate) bool) error
 }
 
 // Repairs are what an operator has done.
@@ -57,7 +57,7 @@ type Repairs interface {
 	RetryNow(ctx context.Context, id subscription.ID) error
 	Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (first, final delivery.Seq, err error)
 	Ended(id subscription.ID)
-	Trimmed(topic string, before delivery.Seq)
+	Trimmed(key string, before delivery.Seq)
 }
 
 // Figures count over all subscriptions.
@@ -104,7 +104,7 @@ type Config struct {
 	// Registry is nil where nobody in this process asks who may publish.
 	Registry Registry
 	// Listeners are the hub's own test callbacks; nil: nobody can listen.
-	Listeners *Listeners
+	TestCallbacks *TestCallbacks
 	// CheckTopic says what is wrong with the URL of a topic to listen to; nil: nothing is.
 	CheckTopic func(topic string) error
 	// Check looks at what a Source serves, as check.Run does; nil: nobody can.
@@ -122,7 +122,7 @@ type Config struct {
 }
 
 // here is what this process knows and does by itself.
-type here struct {
+type local struct {
 	cfg       Config
 	self      string // this process, as the others know it
 	log       *slog.Logger
@@ -132,46 +132,46 @@ type here struct {
 
 // Desk answers what operators ask, and does what they say. Its methods may be called from
 // any goroutine.
-type Desk struct {
-	*here
-	hubDesk
-	topicDesk
-	subscriptionDesk
-	sourceDesk
+type Service struct {
+	*local
+	hubService
+	topicService
+	subscriptionService
+	sourceService
 }
 
 // hubDesk reports how the hub is doing, listens to topics and checks Sources.
-type hubDesk struct {
-	*here
+type hubService struct {
+	*local
 	topics  topicNumber
 	checks  chan struct{} // has an element for each check that runs
 	stopped chan struct{} // closed when Run ends
 }
 
 // topicDesk reports topics and their notifications, and trims logs.
-type topicDesk struct{ *here }
+type topicService struct{ *local }
 
 // subscriptionDesk reports subscriptions, and repairs and ends them.
-type subscriptionDesk struct{ *here }
+type subscriptionService struct{ *local }
 
 // sourceDesk changes who may publish.
-type sourceDesk struct{ *here }
+type sourceService struct{ *local }
 
 // New returns a Desk.
-func New(cfg Config) (*Desk, error) {
+func New(cfg Config) (*Service, error) {
 	if cfg.Log == nil || cfg.Cursors == nil || cfg.Subscriptions == nil || cfg.Sources == nil {
 		return nil, errors.New("operator: the Config has no Log, Cursors, Subscriptions or Sources")
 	}
-	h := &here{
+	h := &local{
 		cfg: cfg, self: Alone, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
-		answering: make(chan struct{}, answering),
+		answering: make(chan struct{}, maxAnswering),
 	}
 	if cfg.Peers != nil {
 		h.self = cfg.Peers.Self()
 	}
-	return &Desk{
-		here:      h,
-		hubDesk:   hubDesk{here: h, checks: make(chan struct{}, MaxChecks), stopped: make(chan struct{})},
-		topicDesk: topicDesk{h}, subscriptionDesk: subscriptionDesk{h}, sourceDesk: sourceDesk{h},
+	return &Service{
+		local:        h,
+		hubService:   hubService{local: h, checks: make(chan struct{}, MaxChecks), stopped: make(chan struct{})},
+		topicService: topicService{h}, subscriptionService: subscriptionService{h}, sourceService: sourceService{h},
 	}, nil
 }

@@ -28,10 +28,12 @@ const (
 var errNotThere = errors.New("it is not in this log")
 
 // find returns the notification with the ID and the key of its topic, which may be empty.
-func (d *topicDesk) find(ctx context.Context, key string, id uuid.UUID) (topic string, s delivery.Summary, err error) {
+func (d *topicService) find(ctx context.Context, key string, id uuid.UUID) (topic string, s delivery.Summary, err error) {
 	made := madeAt(id)
 	if made.IsZero() {
-		return "", s, fmt.Errorf("%w: %s is not the ID of a notification of this hub, which are UUIDs of version 7", ErrInvalid, id)
+		return "", s, fmt.Errorf(
+			"%w: %s is not the ID of a notification of this hub, which are UUIDs of version 7", ErrInvalid, id,
+		)
 	}
 	if key == "" {
 		return d.findAnywhere(ctx, id, made)
@@ -41,7 +43,10 @@ func (d *topicDesk) find(ctx context.Context, key string, id uuid.UUID) (topic s
 		s, err = d.findIn(ctx, key, state, id, made)
 	}
 	if errors.Is(err, errNotThere) {
-		return "", s, fmt.Errorf("%w: the log of %s has no notification %s: it was never published to this topic, or is trimmed", ErrNotFound, key, id)
+		return "", s, fmt.Errorf(
+			"%w: the log of %s has no notification %s: it was never published to this topic, or is trimmed",
+			ErrNotFound, key, id,
+		)
 	}
 	if err != nil {
 		return "", s, fmt.Errorf("looking for a notification in the log of %s: %w", key, err)
@@ -50,7 +55,9 @@ func (d *topicDesk) find(ctx context.Context, key string, id uuid.UUID) (topic s
 }
 
 // findAnywhere looks through all logs that can have it.
-func (d *topicDesk) findAnywhere(ctx context.Context, id uuid.UUID, made time.Time) (topic string, s delivery.Summary, err error) {
+func (d *topicService) findAnywhere(
+	ctx context.Context, id uuid.UUID, made time.Time,
+) (topic string, s delivery.Summary, err error) {
 	within, cancel := context.WithTimeout(ctx, findWithin)
 	defer cancel()
 	looked := 0
@@ -64,20 +71,31 @@ func (d *topicDesk) findAnywhere(ctx context.Context, id uuid.UUID, made time.Ti
 			return state.Topic, s, nil
 		case errors.Is(err, errNotThere):
 		case within.Err() != nil && ctx.Err() == nil:
-			return "", s, fmt.Errorf("%w: the logs of %d topics were looked through within %s, and there are more: name the topic", ErrUnavailable, looked, findWithin)
+			return "", s, fmt.Errorf(
+				"%w: the logs of %d topics were looked through within %s, and there are more: name the topic",
+				ErrUnavailable, looked, findWithin,
+			)
 		default:
 			return "", s, fmt.Errorf("looking for a notification: %w", err)
 		}
 	}
 	if err := within.Err(); err != nil {
-		return "", s, fmt.Errorf("%w: the logs of %d topics were looked through within %s, and there may be more: name the topic", ErrUnavailable, looked, findWithin)
+		return "", s, fmt.Errorf(
+			"%w: the logs of %d topics were looked through within %s, and there may be more: name the topic",
+			ErrUnavailable, looked, findWithin,
+		)
 	}
-	return "", s, fmt.Errorf("%w: none of the %d logs has a notification %s: it was never published here, or is trimmed", ErrNotFound, looked, id)
+	return "", s, fmt.Errorf(
+		"%w: none of the %d logs has a notification %s: it was never published here, or is trimmed",
+		ErrNotFound, looked, id,
+	)
 }
 
 // findIn looks in one log: for the place by halving, as IDs tell when they were made, and
 // then at its neighbours.
-func (d *topicDesk) findIn(ctx context.Context, key string, state delivery.TopicState, id uuid.UUID, made time.Time) (delivery.Summary, error) {
+func (d *topicService) findIn(
+	ctx context.Context, key string, state delivery.TopicState, id uuid.UUID, made time.Time,
+) (delivery.Summary, error) {
 	if state.Head == 0 || state.First > state.Head {
 		return delivery.Summary{}, errNotThere
 	}
@@ -88,7 +106,9 @@ func (d *topicDesk) findIn(ctx context.Context, key string, state delivery.Topic
 		!state.Oldest.IsZero() && made.Before(state.Oldest.Add(-clockSkew)) {
 		return delivery.Summary{}, errNotThere
 	}
-	place, err := d.cfg.place(ctx, key, state.First, state.Head, func(s delivery.Summary) bool { return !timeOf(s).Before(made) })
+	place, err := d.cfg.locate(
+		ctx, key, state.First, state.Head, func(s delivery.Summary) bool { return !timeOf(s).Before(made) },
+	)
 	if err != nil {
 		return delivery.Summary{}, err
 	}
@@ -107,7 +127,7 @@ func timeOf(s delivery.Summary) time.Time {
 	return s.Accepted
 }
 
-func (d *topicDesk) exactly(ctx context.Context, key string, seq delivery.Seq, id uuid.UUID) (delivery.Summary, error) {
+func (d *topicService) exactly(ctx context.Context, key string, seq delivery.Seq, id uuid.UUID) (delivery.Summary, error) {
 	s, err := d.cfg.Log.Summary(ctx, key, seq)
 	if errors.Is(err, delivery.ErrEndOfLog) || err == nil && s.ID != id {
 		err = errNotThere
@@ -117,7 +137,9 @@ func (d *topicDesk) exactly(ctx context.Context, key string, seq delivery.Seq, i
 
 // place returns the number of the first notification from first to head that is late, or
 // head+1, by halving: all that follow one that is late are taken to be late.
-func (c *Config) place(ctx context.Context, key string, first, head delivery.Seq, late func(delivery.Summary) bool) (delivery.Seq, error) {
+func (c *Config) locate(
+	ctx context.Context, key string, first, head delivery.Seq, late func(delivery.Summary) bool,
+) (delivery.Seq, error) {
 	low, high := first, head+1
 	for low < high {
 		middle := low + (high-low)/2
@@ -139,7 +161,9 @@ func (c *Config) place(ctx context.Context, key string, first, head delivery.Seq
 }
 
 // after looks at the notifications from a number on that can have been made at that time.
-func (d *topicDesk) after(ctx context.Context, key string, from delivery.Seq, id uuid.UUID, made time.Time) (delivery.Summary, error) {
+func (d *topicService) after(
+	ctx context.Context, key string, from delivery.Seq, id uuid.UUID, made time.Time,
+) (delivery.Summary, error) {
 	for range neighbours {
 		s, err := d.cfg.Log.Summary(ctx, key, from)
 		switch {
@@ -156,7 +180,9 @@ func (d *topicDesk) after(ctx context.Context, key string, from delivery.Seq, id
 }
 
 // before looks at those below a number.
-func (d *topicDesk) before(ctx context.Context, key string, below delivery.Seq, id uuid.UUID, made time.Time) (delivery.Summary, error) {
+func (d *topicService) before(
+	ctx context.Context, key string, below delivery.Seq, id uuid.UUID, made time.Time,
+) (delivery.Summary, error) {
 	for range neighbours / neighbourPage {
 		if below <= 1 {
 			break // 0 would be the end of the log

@@ -20,18 +20,18 @@ import (
 // processes with other clocks have accepted, out of the order of their times.
 func TestFindByID(t *testing.T) {
 	db := openStore(t)
-	d := newDesk(t, db, newFake(1, all), nil)
+	d := newService(t, db, newFake(1, all), nil)
 	begin := time.Now().Add(-10 * time.Hour)
 	found := map[uuid.UUID]string{}
 	for i := range 300 {
-		url := fmt.Sprintf("%s/%d", topic, i%3)
+		url := fmt.Sprintf("%s/%d", topicURL, i%3)
 		at := begin.Add(time.Duration(i) * 10 * time.Second)
 		if i%7 == 0 {
 			at = at.Add(-45 * time.Second) // its clock is slow
 		}
 		found[publish(t, db, url, "", "", at).ID] = url
 	}
-	publish(t, db, topic+"/young", "", "", time.Now())
+	publish(t, db, topicURL+"/young", "", "", time.Now())
 	for id, url := range found {
 		n, _, err := d.Fate(t.Context(), "", id)
 		if err != nil || n.ID != id || n.Topic != url {
@@ -43,14 +43,14 @@ func TestFindByID(t *testing.T) {
 		id    uuid.UUID
 		want  error
 	}{
-		"another topic":      {topic + "/young", firstOf(found), operator.ErrNotFound},
-		"no such topic":      {topic + "/none", firstOf(found), operator.ErrNotFound},
+		"another topic":      {topicURL + "/young", firstOf(found), operator.ErrNotFound},
+		"no such topic":      {topicURL + "/none", firstOf(found), operator.ErrNotFound},
 		"never published":    {"", idAt(begin.Add(time.Hour)), operator.ErrNotFound},
 		"before all":         {"", idAt(begin.Add(-time.Hour)), operator.ErrNotFound},
 		"not by this hub":    {"", uuid.New(), operator.ErrInvalid},
-		"none at all":        {topic, uuid.Nil, operator.ErrInvalid},
+		"none at all":        {topicURL, uuid.Nil, operator.ErrInvalid},
 		"in the future":      {"", idAt(time.Now().Add(time.Hour)), operator.ErrNotFound},
-		"not yet, one topic": {topic + "/1", idAt(time.Now().Add(time.Hour)), operator.ErrNotFound},
+		"not yet, one topic": {topicURL + "/1", idAt(time.Now().Add(time.Hour)), operator.ErrNotFound},
 	} {
 		if _, _, err := d.Fate(t.Context(), c.topic, c.id); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
@@ -70,16 +70,16 @@ func firstOf(found map[uuid.UUID]string) (first uuid.UUID) {
 // TestContinuityBreaks are told where the interval before is known, and only there.
 func TestContinuityBreaks(t *testing.T) {
 	db := openStore(t)
-	d := newDesk(t, db, newFake(1, all), nil)
+	d := newService(t, db, newFake(1, all), nil)
 	now := time.Now().Add(-time.Minute)
 	for i, iv := range [][2]string{{"1", "2"}, {"2", "3"}, {"4", "5"}, {"", ""}, {"7", "8"}, {"8", "9"}} {
-		publish(t, db, topic, iv[0], iv[1], now.Add(time.Duration(i)*time.Second))
+		publish(t, db, topicURL, iv[0], iv[1], now.Add(time.Duration(i)*time.Second))
 	}
 	want := map[delivery.Seq]bool{3: true}
 	var before delivery.Seq
 	seen := 0
 	for {
-		page, err := d.Notifications(t.Context(), topic, before, 2)
+		page, err := d.Notifications(t.Context(), topicURL, before, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestContinuityBreaks(t *testing.T) {
 			if n.Break != want[n.Seq] {
 				t.Errorf("%d: break %v", n.Seq, n.Break)
 			}
-			if one, _, err := d.Fate(t.Context(), topic, n.ID); err != nil || one.Break != n.Break {
+			if one, _, err := d.Fate(t.Context(), topicURL, n.ID); err != nil || one.Break != n.Break {
 				t.Errorf("%d by its ID: %v %v", n.Seq, one.Break, err)
 			}
 		}
@@ -124,12 +124,12 @@ func TestTopicPages(t *testing.T) {
 			}
 		}
 	}
-	desks, _ := newStreet(t, db, map[string]*fake{"a": a, "b": b})
+	services, _ := newFakePeers(t, db, map[string]*fake{"a": a, "b": b})
 	for _, limit := range []int{1, 4, 30, 100} {
 		var got []string
 		q := operator.TopicQuery{Limit: limit}
 		for range 40 {
-			page, err := desks["b"].Topics(t.Context(), q)
+			page, err := services["b"].Topics(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,15 +150,15 @@ func TestTopicPages(t *testing.T) {
 			t.Errorf("pages of %d gave %v", limit, got)
 		}
 	}
-	page, err := desks["a"].Topics(t.Context(), operator.TopicQuery{Failing: true})
+	page, err := services["a"].Topics(t.Context(), operator.TopicQuery{Failing: true})
 	if err != nil || len(page.Topics) != 1 || page.Topics[0].Topic != want[9] || page.Topics[0].Subscriptions != 4 || page.Topics[0].Failing != 4 {
 		t.Errorf("%+v %v", page, err)
 	}
-	page, err = desks["a"].Topics(t.Context(), operator.TopicQuery{Contains: "EXAMPLE/1"})
+	page, err = services["a"].Topics(t.Context(), operator.TopicQuery{Contains: "EXAMPLE/1"})
 	if err != nil || len(page.Topics) != 10 {
 		t.Errorf("%d topics: %v", len(page.Topics), err)
 	}
-	if _, err := desks["a"].Topic(t.Context(), "https://b.example/"); !errors.Is(err, operator.ErrNotFound) {
+	if _, err := services["a"].Topic(t.Context(), "https://b.example/"); !errors.Is(err, operator.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -166,22 +166,22 @@ func TestTopicPages(t *testing.T) {
 // TestTrim goes to the head, refuses to go further, and says what went.
 func TestTrim(t *testing.T) {
 	db := openStore(t)
-	d := newDesk(t, db, newFake(1, all), nil)
+	d := newService(t, db, newFake(1, all), nil)
 	for range 5 {
-		publish(t, db, topic, "", "", time.Now())
+		publish(t, db, topicURL, "", "", time.Now())
 	}
 	for _, c := range []struct {
 		before delivery.Seq
 		went   int
 	}{{3, 2}, {3, 0}, {6, 3}} {
-		if r, err := d.Trim(t.Context(), topic, c.before); err != nil || r.Notifications != c.went || c.went > 0 && r.Bytes == 0 {
+		if r, err := d.Trim(t.Context(), topicURL, c.before); err != nil || r.Notifications != c.went || c.went > 0 && r.Bytes == 0 {
 			t.Errorf("before %d: %+v %v", c.before, r, err)
 		}
 	}
-	if r := publish(t, db, topic, "", "", time.Now()); r.Seq != 6 {
+	if r := publish(t, db, topicURL, "", "", time.Now()); r.Seq != 6 {
 		t.Errorf("the next has number %d", r.Seq)
 	}
-	if _, err := d.Trim(t.Context(), topic, 8); !errors.Is(err, operator.ErrInvalid) || !strings.Contains(err.Error(), "7 at most") {
+	if _, err := d.Trim(t.Context(), topicURL, 8); !errors.Is(err, operator.ErrInvalid) || !strings.Contains(err.Error(), "7 at most") {
 		t.Errorf("beyond the newest: %v", err)
 	}
 	for topic, want := range map[string]error{"https://b.example/": operator.ErrNotFound, "": operator.ErrInvalid} {
@@ -193,7 +193,7 @@ func TestTrim(t *testing.T) {
 
 // TestRemoveReasons refuses what a callback is not told.
 func TestRemoveReasons(t *testing.T) {
-	d := newDesk(t, openStore(t), newFake(1, all), nil)
+	d := newService(t, openStore(t), newFake(1, all), nil)
 	for _, reason := range []string{strings.Repeat("x", operator.MaxReason+1), "a\nb", "\xff"} {
 		if err := d.Remove(t.Context(), uuid.New(), reason); !errors.Is(err, operator.ErrInvalid) {
 			t.Errorf("%.20q: %v", reason, err)
@@ -203,9 +203,9 @@ func TestRemoveReasons(t *testing.T) {
 
 // TestTrimIsTold: every process forgets what it has in memory; who could not be told is named.
 func TestTrimIsTold(t *testing.T) {
-	desks, s, a, b, last := town(t)
-	r, err := desks["a"].Trim(t.Context(), topic, last.Seq+1)
-	want := []string{fmt.Sprint(topic, " ", last.Seq+1)}
+	services, s, a, b, last := twoProcesses(t)
+	r, err := services["a"].Trim(t.Context(), topicURL, last.Seq+1)
+	want := []string{fmt.Sprint(topicURL, " ", last.Seq+1)}
 	if err != nil || len(r.Trouble) > 0 || !slices.Equal(a.trimmed, want) || !slices.Equal(b.trimmed, want) {
 		t.Errorf("%+v %v, a was told of %q, b of %q", r, err, a.trimmed, b.trimmed)
 	}
@@ -213,7 +213,7 @@ func TestTrimIsTold(t *testing.T) {
 	s.live["b"] = func(context.Context, []byte) []byte { return nil }
 	s.mu.Unlock()
 	a.unsure = true // it may be delivering, and is told
-	r, err = desks["a"].Trim(t.Context(), topic, 1)
+	r, err = services["a"].Trim(t.Context(), topicURL, 1)
 	if err != nil || len(a.trimmed) != 2 || len(r.Trouble) != 1 || !strings.Contains(r.Trouble[0], "process b may still deliver") {
 		t.Errorf("%+v %v, a was told of %q", r, err, a.trimmed)
 	}

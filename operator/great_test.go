@@ -30,15 +30,15 @@ func TestLongTopics(t *testing.T) {
 			}
 			subscribe("https://z.example/", "https://c.example/")
 			last := publish(t, db, long(0), "", "", time.Now())
-			desks, _ := newStreet(t, db, map[string]*fake{"a": a, "b": b})
+			services, _ := newFakePeers(t, db, map[string]*fake{"a": a, "b": b})
 
-			n, err := desks["a"].Notification(t.Context(), long(0), last.ID)
+			n, err := services["a"].Notification(t.Context(), long(0), last.ID)
 			if err != nil || n.Tally.Subscribers != 1501 || n.MissingShards > 0 || len(n.Missing) != operator.MaxMissing || !n.MissingMore || n.Missing[0].Topic != long(0) {
 				t.Errorf("%+v %+v %d named, error %v", n.Tally, n.Coverage, len(n.Missing), err)
 			}
 			seen, q := map[string]bool{}, operator.SubscriptionQuery{Limit: operator.MaxLimit}
 			for next := "-"; next != ""; {
-				page, err := desks["a"].Subscriptions(t.Context(), q)
+				page, err := services["a"].Subscriptions(t.Context(), q)
 				if err != nil || page.MissingShards > 0 || len(page.Subscriptions) == 0 {
 					t.Fatalf("%d subscriptions, %+v, error %v", len(page.Subscriptions), page.Coverage, err)
 				}
@@ -53,7 +53,7 @@ func TestLongTopics(t *testing.T) {
 				t.Errorf("%d of %d subscriptions", len(seen), len(a.stands)+len(b.stands))
 			}
 			for _, failing := range []bool{false, true} {
-				wantTopics(t, desks["a"], failing, 1501)
+				wantTopics(t, services["a"], failing, 1501)
 			}
 		})
 	}
@@ -61,7 +61,7 @@ func TestLongTopics(t *testing.T) {
 
 // wantTopics goes through all pages of topics, and checks how many there are and that all
 // their subscriptions were counted.
-func wantTopics(t *testing.T, d *operator.Desk, failing bool, want int) {
+func wantTopics(t *testing.T, d *operator.Service, failing bool, want int) {
 	t.Helper()
 	q, topics := operator.TopicQuery{Failing: failing, Limit: operator.MaxLimit}, map[string]int{}
 	for next := "-"; next != ""; q.After = next {

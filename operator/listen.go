@@ -28,32 +28,38 @@ const (
 // Listen subscribes the hub itself to the topic and yields what it hears, until ctx ends or
 // the loop does; then the subscription is gone. It ends by itself after a denial, where the
 // subscription ended otherwise, and where events are read too slowly.
-func (d *hubDesk) Listen(ctx context.Context, topic string) iter.Seq2[Heard, error] {
-	return func(yield func(Heard, error) bool) {
+func (d *hubService) Listen(ctx context.Context, topic string) iter.Seq2[TestEvent, error] {
+	return func(yield func(TestEvent, error) bool) {
 		if err := d.mayListen(topic); err != nil {
-			yield(Heard{}, err)
+			yield(TestEvent{}, err)
 			return
 		}
 		for {
 			again, err := d.listenOnce(ctx, topic, yield)
 			if err != nil {
-				yield(Heard{}, err)
+				yield(TestEvent{}, err)
 			}
 			if !again || err != nil {
 				return
 			}
-			if !yield(Heard{At: time.Now().UTC(), Kind: HeardWaiting, Text: "The hub processes share their work anew. Subscribing again."}, nil) {
+			if !yield(
+				TestEvent{
+					At: time.Now().UTC(), Kind: TestWaiting,
+					Text: "The hub processes share their work anew. Subscribing again.",
+				},
+				nil,
+			) {
 				return
 			}
 		}
 	}
 }
 
-func (d *hubDesk) mayListen(topic string) error {
+func (d *hubService) mayListen(topic string) error {
 	switch {
 	case topic == "":
 		return fmt.Errorf("%w: no topic is named", ErrInvalid)
-	case d.cfg.Requests == nil || d.cfg.Listeners == nil || d.cfg.Deliveries == nil:
+	case d.cfg.Requests == nil || d.cfg.TestCallbacks == nil || d.cfg.Deliveries == nil:
 		return fmt.Errorf("%w: only a running hub can listen", ErrConflict)
 	case d.cfg.CheckTopic == nil:
 		return nil
@@ -66,19 +72,25 @@ func (d *hubDesk) mayListen(topic string) error {
 
 // listenOnce listens with one subscription. It is to be called again where the shard that
 // this is in went to another process.
-func (d *hubDesk) listenOnce(ctx context.Context, topic string, yield func(Heard, error) bool) (again bool, err error) {
+func (d *hubService) listenOnce(ctx context.Context, topic string, yield func(TestEvent, error) bool) (again bool, err error) {
 	l, err := d.newListener(topic)
 	if err != nil {
 		return false, err
 	}
-	if err := d.cfg.Listeners.open(l); err != nil {
+	if err := d.cfg.TestCallbacks.open(l); err != nil {
 		return false, err
 	}
 	defer d.stopListening(ctx, l)
 	if err := d.subscribe(ctx, l, topic); err != nil {
 		return false, err
 	}
-	if !yield(Heard{At: time.Now().UTC(), Kind: HeardWaiting, Text: "The hub has taken the subscription. It checks the topic now."}, nil) {
+	if !yield(
+		TestEvent{
+			At: time.Now().UTC(), Kind: TestWaiting,
+			Text: "The hub has taken the subscription. It checks the topic now.",
+		},
+		nil,
+	) {
 		return false, nil
 	}
 	look := time.NewTicker(listenLook)
@@ -93,7 +105,7 @@ func (d *hubDesk) listenOnce(ctx context.Context, topic string, yield func(Heard
 			return false, nil
 		case h, more := <-l.heard:
 			if !more {
-				if _, _, why := d.cfg.Listeners.state(l); why != "denied" {
+				if _, _, why := d.cfg.TestCallbacks.state(l); why != "denied" {
 					yield(ended(sentenceOf(why)), nil)
 				}
 				return false, nil
@@ -114,14 +126,21 @@ func (d *hubDesk) listenOnce(ctx context.Context, topic string, yield func(Heard
 				yield(ended("The subscription has ended."), nil)
 				return false, nil
 			case listenUnanswered:
-				yield(ended("The hub could not verify the subscription: the topic's server did not answer, or the store is away."), nil)
+				yield(
+					ended(
+						"The hub could not verify the subscription: the topic's server did not answer, or the store is away.",
+					),
+					nil,
+				)
 				return false, nil
 			}
 		}
 	}
 }
 
-func ended(text string) Heard { return Heard{At: time.Now().UTC(), Kind: HeardEnded, Text: text} }
+func ended(text string) TestEvent {
+	return TestEvent{At: time.Now().UTC(), Kind: TestEnded, Text: text}
+}
 
 func sentenceOf(why string) string {
 	if why == "" {
@@ -132,7 +151,7 @@ func sentenceOf(why string) string {
 
 // newListener makes a listener whose subscription is of a shard that this process holds: what
 // comes to another process would find nobody there.
-func (d *hubDesk) newListener(topic string) (*listener, error) {
+func (d *hubService) newListener(topic string) (*testCallback, error) {
 	var held [subscription.Shards]bool
 	for _, t := range d.holdings() {
 		held[t.Shard] = true
@@ -140,13 +159,16 @@ func (d *hubDesk) newListener(topic string) (*listener, error) {
 	for range listenTries {
 		callback := ListenOrigin + "/" + uuid.NewString()
 		if id := subscription.NewID(topic, callback); held[subscription.ShardOf(id)] {
-			return &listener{callback: callback, id: id, secret: subscription.Secret(rand.Text()), heard: make(chan Heard, heardAhead)}, nil
+			return &testCallback{
+				callback: callback, id: id, secret: subscription.Secret(rand.Text()),
+				heard: make(chan TestEvent, maxEvents),
+			}, nil
 		}
 	}
 	return nil, fmt.Errorf("%w: this process holds no part of the subscriptions at the moment", ErrUnavailable)
 }
 
-func (d *hubDesk) subscribe(ctx context.Context, l *listener, topic string) error {
+func (d *hubService) subscribe(ctx context.Context, l *testCallback, topic string) error {
 	err := d.cfg.Requests.Submit(ctx, subscription.Wish{
 		Mode: subscription.ModeSubscribe, Topic: topic, Callback: l.callback, Secret: l.secret, Lease: listenLease, LeaseGiven: true,
 	})
@@ -175,7 +197,7 @@ const verifyWithin = 3 * time.Minute
 
 // look tells what is to be done about a listener whose subscription was asked for last at a
 // time.
-func (d *hubDesk) look(l *listener, asked time.Time) listenState {
+func (d *hubService) look(l *testCallback, asked time.Time) listenState {
 	if len(l.heard) > 0 {
 		return listenOn // first what was heard
 	}
@@ -183,7 +205,7 @@ func (d *hubDesk) look(l *listener, asked time.Time) listenState {
 	for _, t := range d.holdings() {
 		held = held || t.Shard == subscription.ShardOf(l.id)
 	}
-	granted, lease, _ := d.cfg.Listeners.state(l)
+	granted, lease, _ := d.cfg.TestCallbacks.state(l)
 	switch {
 	case !held:
 		if d.cfg.Deliveries.Stats().Unsure {
@@ -195,7 +217,7 @@ func (d *hubDesk) look(l *listener, asked time.Time) listenState {
 			return listenUnanswered
 		}
 		return listenOn
-	case !d.has(l.id) && time.Since(granted) > 2*listenLook:
+	case !d.holds(l.id) && time.Since(granted) > 2*listenLook:
 		return listenGone
 	case time.Since(granted) > lease/2 && time.Since(asked) > min(lease/4, time.Minute):
 		return listenRenew
@@ -205,8 +227,8 @@ func (d *hubDesk) look(l *listener, asked time.Time) listenState {
 
 // stopListening ends the subscription. What is left of it by a failure says 410 to the first
 // delivery, or is over with its lease.
-func (d *hubDesk) stopListening(ctx context.Context, l *listener) {
-	d.cfg.Listeners.shut(l)
+func (d *hubService) stopListening(ctx context.Context, l *testCallback) {
+	d.cfg.TestCallbacks.shut(l)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unsubscribeWithin)
 	defer cancel()
 	sub, err := d.cfg.Subscriptions.Get(ctx, l.id)

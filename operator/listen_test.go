@@ -59,18 +59,18 @@ func (r *requests) count() int {
 
 // ear is a desk at which somebody listens.
 type ear struct {
-	desk  *operator.Desk
-	inner *operator.Listeners
-	reqs  *requests
-	fake  *fake
+	service *operator.Service
+	inner   *operator.TestCallbacks
+	reqs    *requests
+	fake    *fake
 }
 
 func newEar(t *testing.T) *ear { return newEarOn(t, openStore(t)) }
 
 func newEarOn(t *testing.T, db *pebblestore.DB) *ear {
-	e := &ear{inner: operator.NewListeners(), reqs: &requests{}, fake: newFake(1, odd)}
-	e.desk = newDesk(t, db, e.fake, func(c *operator.Config) {
-		c.Listeners, c.Requests, c.Subscriptions = e.inner, e.reqs, noSubscriptions{}
+	e := &ear{inner: operator.NewTestCallbacks(), reqs: &requests{}, fake: newFake(1, odd)}
+	e.service = newService(t, db, e.fake, func(c *operator.Config) {
+		c.TestCallbacks, c.Requests, c.Subscriptions = e.inner, e.reqs, noSubscriptions{}
 		c.CheckTopic = func(topic string) error {
 			if !strings.HasPrefix(topic, "https://") {
 				return errors.New("it is no URL")
@@ -118,7 +118,7 @@ func (e *ear) deliver(body, signature string) int {
 }
 
 // next returns what is heard next.
-func next(t *testing.T, pull func() (operator.Heard, error, bool), kind string) operator.Heard {
+func next(t *testing.T, pull func() (operator.TestEvent, error, bool), kind string) operator.TestEvent {
 	t.Helper()
 	h, err, ok := pull()
 	if err != nil || !ok || h.Kind != kind {
@@ -130,11 +130,11 @@ func next(t *testing.T, pull func() (operator.Heard, error, bool), kind string) 
 // TestListen hears the verification and what is delivered, and ends with the subscription.
 func TestListen(t *testing.T) {
 	e := newEar(t)
-	pull, stop := iter.Pull2(e.desk.Listen(t.Context(), topic))
+	pull, stop := iter.Pull2(e.service.Listen(t.Context(), topicURL))
 	defer stop()
-	next(t, pull, operator.HeardWaiting)
+	next(t, pull, operator.TestWaiting)
 	w := e.reqs.last()
-	if id := subscription.NewID(topic, w.Callback); !operator.Owns(w.Callback) || len(w.Secret) < 20 || w.Mode != subscription.ModeSubscribe || !e.fake.holds(id) {
+	if id := subscription.NewID(topicURL, w.Callback); !operator.Owns(w.Callback) || len(w.Secret) < 20 || w.Mode != subscription.ModeSubscribe || !e.fake.holds(id) {
 		t.Fatalf("%+v", w)
 	}
 	// Who does not know the secret has not made the request, and nobody ends it from outside.
@@ -150,7 +150,7 @@ func TestListen(t *testing.T) {
 	if err := e.confirm(5 * time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	next(t, pull, operator.HeardVerified)
+	next(t, pull, operator.TestVerified)
 	note := `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">` +
 		`<rs:md capability="change-notification" from="2026-01-01T00:00:00Z" until="2026-01-01T00:00:05Z"/></urlset>`
 	for _, c := range []struct {
@@ -169,7 +169,7 @@ func TestListen(t *testing.T) {
 		if status := e.deliver(c.body, c.signature); status != http.StatusNoContent {
 			t.Errorf("a delivery was answered %d", status)
 		}
-		h := next(t, pull, operator.HeardNotification)
+		h := next(t, pull, operator.TestNotification)
 		if !strings.HasSuffix(h.Signature, c.want) && !strings.Contains(h.Signature, c.want) || h.BodyMore != c.more || h.From != c.from ||
 			h.Bytes != int64(len(c.body)) || h.ID != "the-id" || len(h.Links) != 1 || strings.Contains(h.Body, "\uFFFD") != (c.body == "caf\xe9") {
 			t.Errorf("%.20q: %+v", c.body, h)
@@ -187,13 +187,13 @@ func TestListen(t *testing.T) {
 // TestListenDenied ends with the reason.
 func TestListenDenied(t *testing.T) {
 	e := newEar(t)
-	pull, stop := iter.Pull2(e.desk.Listen(t.Context(), topic))
+	pull, stop := iter.Pull2(e.service.Listen(t.Context(), topicURL))
 	defer stop()
-	next(t, pull, operator.HeardWaiting)
-	if err := e.inner.Deny(t.Context(), topic, e.reqs.last().Callback, "it does not name this hub"); err != nil {
+	next(t, pull, operator.TestWaiting)
+	if err := e.inner.Deny(t.Context(), topicURL, e.reqs.last().Callback, "it does not name this hub"); err != nil {
 		t.Fatal(err)
 	}
-	if h := next(t, pull, operator.HeardDenied); !strings.Contains(h.Text, "it does not name this hub") {
+	if h := next(t, pull, operator.TestDenied); !strings.Contains(h.Text, "it does not name this hub") {
 		t.Errorf("%+v", h)
 	}
 	if h, err, ok := pull(); ok {
@@ -204,9 +204,9 @@ func TestListenDenied(t *testing.T) {
 // TestListenSlowly drops who does not read, and says so; deliveries do not wait.
 func TestListenSlowly(t *testing.T) {
 	e := newEar(t)
-	pull, stop := iter.Pull2(e.desk.Listen(t.Context(), topic))
+	pull, stop := iter.Pull2(e.service.Listen(t.Context(), topicURL))
 	defer stop()
-	next(t, pull, operator.HeardWaiting)
+	next(t, pull, operator.TestWaiting)
 	if err := e.confirm(time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -214,11 +214,11 @@ func TestListenSlowly(t *testing.T) {
 	for e.deliver("news", "good") == http.StatusNoContent {
 		taken++
 	}
-	next(t, pull, operator.HeardVerified)
+	next(t, pull, operator.TestVerified)
 	for range taken {
-		next(t, pull, operator.HeardNotification)
+		next(t, pull, operator.TestNotification)
 	}
-	if h := next(t, pull, operator.HeardEnded); taken == 0 || !strings.Contains(h.Text, "too slowly") {
+	if h := next(t, pull, operator.TestEnded); taken == 0 || !strings.Contains(h.Text, "too slowly") {
 		t.Errorf("after %d: %+v", taken, h)
 	}
 }
@@ -227,19 +227,19 @@ func TestListenSlowly(t *testing.T) {
 func TestListenersAreFew(t *testing.T) {
 	e := newEar(t)
 	var stops []func()
-	for range operator.MaxListeners {
-		pull, stop := iter.Pull2(e.desk.Listen(t.Context(), topic))
-		next(t, pull, operator.HeardWaiting)
+	for range operator.MaxTestCallbacks {
+		pull, stop := iter.Pull2(e.service.Listen(t.Context(), topicURL))
+		next(t, pull, operator.TestWaiting)
 		stops = append(stops, stop)
 	}
-	for _, err := range e.desk.Listen(t.Context(), topic) {
+	for _, err := range e.service.Listen(t.Context(), topicURL) {
 		if !errors.Is(err, operator.ErrConflict) {
 			t.Errorf("one too many: %v", err)
 		}
 	}
 	stops[0]()
-	pull, stop := iter.Pull2(e.desk.Listen(t.Context(), topic))
-	next(t, pull, operator.HeardWaiting)
+	pull, stop := iter.Pull2(e.service.Listen(t.Context(), topicURL))
+	next(t, pull, operator.TestWaiting)
 	stop()
 	for _, stop := range stops {
 		stop()
@@ -254,18 +254,18 @@ func TestWhoCannotListen(t *testing.T) {
 	none := newEar(t)
 	none.fake.held = nil
 	for name, c := range map[string]struct {
-		desk  *operator.Desk
-		topic string
-		want  error
+		service *operator.Service
+		topic   string
+		want    error
 	}{
-		"no topic":  {e.desk, "", operator.ErrInvalid},
-		"no URL":    {e.desk, "topic", operator.ErrInvalid},
-		"busy":      {busy.desk, topic, operator.ErrUnavailable},
-		"no shards": {none.desk, topic, operator.ErrUnavailable},
-		"no hub":    {newDesk(t, openStore(t), newFake(1, all), nil), topic, operator.ErrConflict},
+		"no topic":  {e.service, "", operator.ErrInvalid},
+		"no URL":    {e.service, "topic", operator.ErrInvalid},
+		"busy":      {busy.service, topicURL, operator.ErrUnavailable},
+		"no shards": {none.service, topicURL, operator.ErrUnavailable},
+		"no hub":    {newService(t, openStore(t), newFake(1, all), nil), topicURL, operator.ErrConflict},
 	} {
 		heard := 0
-		for _, err := range c.desk.Listen(t.Context(), c.topic) {
+		for _, err := range c.service.Listen(t.Context(), c.topic) {
 			if heard++; !errors.Is(err, c.want) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -284,18 +284,18 @@ func TestListenOn(t *testing.T) {
 		e := newEarOn(t, db)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		heard := make(chan operator.Heard, 100)
+		heard := make(chan operator.TestEvent, 100)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			for h, err := range e.desk.Listen(ctx, topic) {
+			for h, err := range e.service.Listen(ctx, topicURL) {
 				if err != nil {
 					t.Error(err)
 				}
 				heard <- h
 			}
 		}()
-		await := func(kind string) operator.Heard {
+		await := func(kind string) operator.TestEvent {
 			t.Helper()
 			h := <-heard
 			if h.Kind != kind {
@@ -303,11 +303,11 @@ func TestListenOn(t *testing.T) {
 			}
 			return h
 		}
-		await(operator.HeardWaiting)
+		await(operator.TestWaiting)
 		if err := e.confirm(5 * time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		await(operator.HeardVerified)
+		await(operator.TestVerified)
 		first, submitted := e.reqs.last(), 1
 		for range 20 { // half an hour
 			time.Sleep(90 * time.Second)
@@ -326,7 +326,7 @@ func TestListenOn(t *testing.T) {
 			t.Errorf("it was asked for %d times within half an hour", n)
 		}
 		e.fake.mu.Lock()
-		lost := subscription.ShardOf(subscription.NewID(topic, first.Callback))
+		lost := subscription.ShardOf(subscription.NewID(topicURL, first.Callback))
 		for i, tenure := range e.fake.held {
 			if tenure.Shard == lost {
 				e.fake.held = append(e.fake.held[:i], e.fake.held[i+1:]...)
@@ -334,8 +334,8 @@ func TestListenOn(t *testing.T) {
 			}
 		}
 		e.fake.mu.Unlock()
-		await(operator.HeardWaiting)
-		await(operator.HeardWaiting)
+		await(operator.TestWaiting)
+		await(operator.TestWaiting)
 		second := e.reqs.last()
 		if second.Callback == first.Callback {
 			t.Fatal("it subscribed with the callback whose shard is another's")
@@ -343,12 +343,12 @@ func TestListenOn(t *testing.T) {
 		if err := e.confirm(5 * time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		await(operator.HeardVerified)
+		await(operator.TestVerified)
 		time.Sleep(3 * time.Second)
 		e.fake.mu.Lock()
-		delete(e.fake.stands, subscription.NewID(topic, second.Callback))
+		delete(e.fake.stands, subscription.NewID(topicURL, second.Callback))
 		e.fake.mu.Unlock()
-		await(operator.HeardEnded)
+		await(operator.TestEnded)
 		<-ended
 	})
 }

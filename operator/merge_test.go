@@ -18,41 +18,41 @@ import (
 )
 
 // town has subscriptions in two processes: 40 to one topic, of which each third fails.
-func town(t *testing.T) (desks map[string]*operator.Desk, s *street, a, b *fake, last delivery.Receipt) {
+func twoProcesses(t *testing.T) (services map[string]*operator.Service, s *fakePeers, a, b *fake, last delivery.Receipt) {
 	t.Helper()
-	return townOn(t, openStore(t))
+	return twoProcessesOn(t, openStore(t))
 }
 
-func townOn(t *testing.T, db *pebblestore.DB) (desks map[string]*operator.Desk, s *street, a, b *fake, last delivery.Receipt) {
+func twoProcessesOn(t *testing.T, db *pebblestore.DB) (services map[string]*operator.Service, s *fakePeers, a, b *fake, last delivery.Receipt) {
 	t.Helper()
 	now := time.Now()
-	publish(t, db, topic, "1", "2", now.Add(-time.Minute))
-	last = publish(t, db, topic, "2", "3", now.Add(-time.Second))
+	publish(t, db, topicURL, "1", "2", now.Add(-time.Minute))
+	last = publish(t, db, topicURL, "2", "3", now.Add(-time.Second))
 	a, b = newFake(1, even), newFake(2, odd)
 	a.oldest, b.oldest = now.Add(-time.Second), now.Add(-10*time.Second)
 	for i := range 40 {
 		for _, f := range []*fake{a, b} {
 			callback := fmt.Sprintf("https://c%d.example/secret/path", i)
 			if i%3 == 0 {
-				f.subscribe(topic, callback, 1, 2, report.StateFailing)
+				f.subscribe(topicURL, callback, 1, 2, report.StateFailing)
 			} else {
-				f.subscribe(topic, callback, 2, 2, report.StateIdle)
+				f.subscribe(topicURL, callback, 2, 2, report.StateIdle)
 			}
 		}
 	}
 	if len(a.stands) == 0 || len(b.stands) == 0 {
 		t.Fatal("all are in the shards of one process")
 	}
-	desks, s = newStreet(t, db, map[string]*fake{"a": a, "b": b})
-	return desks, s, a, b, last
+	services, s = newFakePeers(t, db, map[string]*fake{"a": a, "b": b})
+	return services, s, a, b, last
 }
 
 // TestEveryProcessGivesTheSameAnswer asks each of two, and a command that holds nothing.
 func TestEveryProcessGivesTheSameAnswer(t *testing.T) {
-	desks, _, _, _, last := town(t)
+	services, _, _, _, last := twoProcesses(t)
 	want := operator.Tally{Subscribers: 40, Delivered: 26, Pending: 14, Failing: 14}
-	for name, d := range desks {
-		n, err := d.Notification(t.Context(), topic, last.ID)
+	for name, d := range services {
+		n, err := d.Notification(t.Context(), topicURL, last.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,14 +64,14 @@ func TestEveryProcessGivesTheSameAnswer(t *testing.T) {
 				t.Errorf("%+v", m)
 			}
 		}
-		if anywhere, err := d.Notification(t.Context(), "", last.ID); err != nil || anywhere.Topic != topic || anywhere.Tally != want {
+		if anywhere, err := d.Notification(t.Context(), "", last.ID); err != nil || anywhere.Topic != topicURL || anywhere.Tally != want {
 			t.Errorf("without the topic: %+v %v", anywhere.Notification, err)
 		}
-		page, err := d.Notifications(t.Context(), topic, 0, 0)
+		page, err := d.Notifications(t.Context(), topicURL, 0, 0)
 		if err != nil || len(page.Notifications) != 2 || page.Notifications[0].Tally != want || page.Notifications[1].Tally.Delivered != 40 {
 			t.Errorf("%+v %v", page, err)
 		}
-		one, err := d.Topic(t.Context(), topic)
+		one, err := d.Topic(t.Context(), topicURL)
 		if err != nil || one.Subscriptions != 40 || one.Behind != 14 || one.Failing != 14 || one.Head != 2 || one.Coverage != nil {
 			t.Errorf("%+v %v", one, err)
 		}
@@ -79,8 +79,8 @@ func TestEveryProcessGivesTheSameAnswer(t *testing.T) {
 		if err != nil || o.Counts.Subscriptions != 40 || o.Counts.Failing != 14 || o.Counts.Topics != 1 || len(o.Processes) != 2 || o.MissingShards != 0 {
 			t.Errorf("%+v %v", o, err)
 		}
-		if o.OldestWaitingSeconds < 10 || o.OldestWaitingSeconds > 30 {
-			t.Errorf("the oldest waits for %v s", o.OldestWaitingSeconds)
+		if o.LagSeconds < 10 || o.LagSeconds > 30 {
+			t.Errorf("the oldest waits for %v s", o.LagSeconds)
 		}
 		for _, p := range o.Processes {
 			if p.Self != (p.ID == name) {
@@ -92,12 +92,12 @@ func TestEveryProcessGivesTheSameAnswer(t *testing.T) {
 
 // TestPagesOfSubscriptions goes through all pages of both processes.
 func TestPagesOfSubscriptions(t *testing.T) {
-	desks, _, _, _, _ := town(t)
+	services, _, _, _, _ := twoProcesses(t)
 	for _, limit := range []int{1, 7, 40, 1000} {
 		var ids []subscription.ID
-		q := operator.SubscriptionQuery{Topic: topic, Limit: limit}
+		q := operator.SubscriptionQuery{Topic: topicURL, Limit: limit}
 		for pages := 0; pages < 50; pages++ {
-			page, err := desks["a"].Subscriptions(t.Context(), q)
+			page, err := services["a"].Subscriptions(t.Context(), q)
 			if err != nil || page.Matching != 40 {
 				t.Fatalf("%d %v", page.Matching, err)
 			}
@@ -122,10 +122,10 @@ func TestPagesOfSubscriptions(t *testing.T) {
 
 // TestFilters asks for each.
 func TestFilters(t *testing.T) {
-	desks, _, a, b, _ := town(t)
-	someone := subscription.NewID(topic, "https://c3.example/secret/path")
+	services, _, a, b, _ := twoProcesses(t)
+	someone := subscription.NewID(topicURL, "https://c3.example/secret/path")
 	for _, f := range []*fake{a, b} {
-		if s, ok := f.stands[subscription.NewID(topic, "https://c1.example/secret/path")]; ok {
+		if s, ok := f.stands[subscription.NewID(topicURL, "https://c1.example/secret/path")]; ok {
 			s.Gapped, s.Subscription.Expires = true, time.Now().Add(time.Minute)
 			f.stands[s.Subscription.ID] = s
 		}
@@ -149,17 +149,17 @@ func TestFilters(t *testing.T) {
 		"host as path":  {operator.SubscriptionQuery{Host: "c39.example/feed"}, 0},
 		"contains":      {operator.SubscriptionQuery{Contains: "a.EXAMPLE/top"}, 40},
 		"id":            {operator.SubscriptionQuery{Contains: someone.String()}, 1},
-		"another topic": {operator.SubscriptionQuery{Topic: topic + "/x"}, 0},
+		"another topic": {operator.SubscriptionQuery{Topic: topicURL + "/x"}, 0},
 		"spelling":      {operator.SubscriptionQuery{Topic: "https://a.example/%74opic"}, 40},
 		"lag":           {operator.SubscriptionQuery{LagOver: 500 * time.Millisecond}, 14},
 		"no such lag":   {operator.SubscriptionQuery{LagOver: 30 * time.Second}, 0},
 	} {
-		page, err := desks["b"].Subscriptions(t.Context(), c.q)
+		page, err := services["b"].Subscriptions(t.Context(), c.q)
 		if err != nil || page.Matching != c.want || len(page.Subscriptions) != c.want {
 			t.Errorf("%s: %d of %d, not %d: %v", name, len(page.Subscriptions), page.Matching, c.want, err)
 		}
 	}
-	if _, err := desks["b"].Subscriptions(t.Context(), operator.SubscriptionQuery{State: "sleepy"}); !errors.Is(err, operator.ErrInvalid) {
+	if _, err := services["b"].Subscriptions(t.Context(), operator.SubscriptionQuery{State: "sleepy"}); !errors.Is(err, operator.ErrInvalid) {
 		t.Error(err)
 	}
 }
@@ -167,8 +167,8 @@ func TestFilters(t *testing.T) {
 // TestWhoIsMissing has the other process say nothing, say what nobody understands, be of
 // another version, or be gone.
 func TestWhoIsMissing(t *testing.T) {
-	desks, s, a, _, last := town(t)
-	d := desks["a"]
+	services, s, a, _, last := twoProcesses(t)
+	d := services["a"]
 	say := func(text string) func(context.Context, []byte) []byte {
 		return func(context.Context, []byte) []byte { return []byte(text) }
 	}
@@ -183,7 +183,7 @@ func TestWhoIsMissing(t *testing.T) {
 			_ = json.Unmarshal(q, &v)
 			v["ask"] = "what_nobody_knows"
 			text, _ := json.Marshal(v)
-			return desks["b"].AnswerTo(ctx, text)
+			return services["b"].AnswerTo(ctx, text)
 		}, "does not know the question"},
 		"gone": {nil, "nobody answered for 32 of the 64 shards"},
 	} {
@@ -192,7 +192,7 @@ func TestWhoIsMissing(t *testing.T) {
 			delete(s.live, "b")
 		}
 		s.mu.Unlock()
-		n, err := d.Notification(t.Context(), topic, last.ID)
+		n, err := d.Notification(t.Context(), topicURL, last.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,15 +205,15 @@ func TestWhoIsMissing(t *testing.T) {
 // TestNobodyIsThere: a command asks, and no hub works on the store.
 func TestNobodyIsThere(t *testing.T) {
 	db := openStore(t)
-	last := publish(t, db, topic, "", "", time.Now())
-	sub := subscription.Subscription{ID: subscription.NewID(topic, "https://c.example/"), Topic: topic, Callback: "https://c.example/"}
+	last := publish(t, db, topicURL, "", "", time.Now())
+	sub := subscription.Subscription{ID: subscription.NewID(topicURL, "https://c.example/"), Topic: topicURL, Callback: "https://c.example/"}
 	store(t, db, sub)
-	s := &street{live: map[string]func(context.Context, []byte) []byte{}}
-	d := newDesk(t, db, nil, func(c *operator.Config) { c.Peers = neighbour{s, "command"} })
-	_, _, err := d.Fate(t.Context(), topic, last.ID)
+	s := &fakePeers{live: map[string]func(context.Context, []byte) []byte{}}
+	d := newService(t, db, nil, func(c *operator.Config) { c.Peers = fakePeer{s, "command"} })
+	_, _, err := d.Fate(t.Context(), topicURL, last.ID)
 	errs := []error{
 		err, second(d.Topics(t.Context(), operator.TopicQuery{})), second(d.Subscriptions(t.Context(), operator.SubscriptionQuery{})),
-		second(d.Overview(t.Context())), second(d.Notifications(t.Context(), topic, 0, 0)), second(d.Topic(t.Context(), topic)),
+		second(d.Overview(t.Context())), second(d.Notifications(t.Context(), topicURL, 0, 0)), second(d.Topic(t.Context(), topicURL)),
 	}
 	for _, err := range append(errs, d.Retry(t.Context(), sub.ID), d.Remove(t.Context(), sub.ID, ""), second(d.Subscription(t.Context(), sub.ID))) {
 		if !errors.Is(err, operator.ErrUnavailable) || !strings.Contains(err.Error(), "no hub works on this store: start one") {
@@ -234,21 +234,21 @@ func store(t *testing.T, db *pebblestore.DB, sub subscription.Subscription) {
 // TestAShardThatTwoAnswerFor counts once, as its holder says.
 func TestAShardThatTwoAnswerFor(t *testing.T) {
 	db := openStore(t)
-	last := publish(t, db, topic, "", "", time.Now())
+	last := publish(t, db, topicURL, "", "", time.Now())
 	late, holder := newFake(1, all), newFake(2, all)
 	for i := range 10 {
-		late.subscribe(topic, fmt.Sprintf("https://c%d.example/", i), 0, 1, report.StateReady)
-		holder.subscribe(topic, fmt.Sprintf("https://c%d.example/", i), 1, 1, report.StateIdle)
+		late.subscribe(topicURL, fmt.Sprintf("https://c%d.example/", i), 0, 1, report.StateReady)
+		holder.subscribe(topicURL, fmt.Sprintf("https://c%d.example/", i), 1, 1, report.StateIdle)
 	}
-	desks, _ := newStreet(t, db, map[string]*fake{"late": late, "holder": holder})
-	for name, d := range desks {
-		n, cover, err := d.Fate(t.Context(), topic, last.ID)
+	services, _ := newFakePeers(t, db, map[string]*fake{"late": late, "holder": holder})
+	for name, d := range services {
+		n, cover, err := d.Fate(t.Context(), topicURL, last.ID)
 		if err != nil || n.Tally != (operator.Tally{Subscribers: 10, Delivered: 10}) || cover.MissingShards != 0 {
 			t.Errorf("asked %s: %+v %+v %v", name, n.Tally, cover, err)
 		}
 	}
 	late.unsure = true // now it says so by itself
-	if n, cover, err := desks["late"].Fate(t.Context(), topic, last.ID); err != nil || n.Tally.Subscribers != 10 || cover.MissingShards != 0 {
+	if n, cover, err := services["late"].Fate(t.Context(), topicURL, last.ID); err != nil || n.Tally.Subscribers != 10 || cover.MissingShards != 0 {
 		t.Errorf("%+v %+v %v", n.Tally, cover, err)
 	}
 }
@@ -257,9 +257,9 @@ func TestAShardThatTwoAnswerFor(t *testing.T) {
 // changing the process says so.
 func TestShardsThatChangeHands(t *testing.T) {
 	db := openStore(t)
-	last := publish(t, db, topic, "", "", time.Now())
+	last := publish(t, db, topicURL, "", "", time.Now())
 	f := newFake(1, all)
-	f.subscribe(topic, "https://c.example/", 1, 1, report.StateIdle)
+	f.subscribe(topicURL, "https://c.example/", 1, 1, report.StateIdle)
 	changes := 0
 	f.onHeld = func() {
 		f.mu.Lock()
@@ -268,13 +268,13 @@ func TestShardsThatChangeHands(t *testing.T) {
 			f.held[0].Epoch++
 		}
 	}
-	desks, _ := newStreet(t, db, map[string]*fake{"a": f})
+	services, _ := newFakePeers(t, db, map[string]*fake{"a": f})
 	changes = 2
-	if n, cover, err := desks["a"].Fate(t.Context(), topic, last.ID); err != nil || n.Tally.Subscribers != 1 || cover.MissingShards != 0 {
+	if n, cover, err := services["a"].Fate(t.Context(), topicURL, last.ID); err != nil || n.Tally.Subscribers != 1 || cover.MissingShards != 0 {
 		t.Errorf("%+v %+v %v", n.Tally, cover, err)
 	}
 	changes = 1000
-	if _, _, err := desks["a"].Fate(t.Context(), topic, last.ID); !errors.Is(err, operator.ErrUnavailable) {
+	if _, _, err := services["a"].Fate(t.Context(), topicURL, last.ID); !errors.Is(err, operator.ErrUnavailable) {
 		t.Errorf("an answer was given while shards changed hands: %v", err)
 	}
 }
@@ -282,12 +282,12 @@ func TestShardsThatChangeHands(t *testing.T) {
 // TestWhatIsDoneGoesToTheHolder whichever process is told.
 func TestWhatIsDoneGoesToTheHolder(t *testing.T) {
 	db := openStore(t)
-	desks, s, a, b, _ := townOn(t, db)
+	services, s, a, b, _ := twoProcessesOn(t, db)
 	for i := range 40 {
-		id := subscription.NewID(topic, fmt.Sprintf("https://c%d.example/secret/path", i))
-		d := desks["a"]
+		id := subscription.NewID(topicURL, fmt.Sprintf("https://c%d.example/secret/path", i))
+		d := services["a"]
 		if i%2 == 0 {
-			d = desks["b"]
+			d = services["b"]
 		}
 		switch err := d.Retry(t.Context(), id); {
 		case i%3 == 0 && err != nil, i%3 != 0 && !errors.Is(err, operator.ErrConflict):
@@ -312,8 +312,8 @@ func TestWhatIsDoneGoesToTheHolder(t *testing.T) {
 			t.Errorf("a retried %s, which b holds", id)
 		}
 	}
-	stranger := subscription.NewID(topic, "https://nobody.example/")
-	if err := desks["a"].Retry(t.Context(), stranger); !errors.Is(err, operator.ErrNotFound) {
+	stranger := subscription.NewID(topicURL, "https://nobody.example/")
+	if err := services["a"].Retry(t.Context(), stranger); !errors.Is(err, operator.ErrNotFound) {
 		t.Error(err)
 	}
 	// Whoever has them says nothing, and the store has them: it is not known whether it was done.
@@ -322,7 +322,7 @@ func TestWhatIsDoneGoesToTheHolder(t *testing.T) {
 	s.mu.Unlock()
 	for id, s := range b.stands {
 		store(t, db, s.Subscription)
-		if err := desks["a"].Retry(t.Context(), id); !errors.Is(err, operator.ErrUnavailable) || !strings.Contains(err.Error(), "process b") {
+		if err := services["a"].Retry(t.Context(), id); !errors.Is(err, operator.ErrUnavailable) || !strings.Contains(err.Error(), "process b") {
 			t.Error(err)
 		}
 		break
@@ -335,18 +335,18 @@ func TestDoneByWhoIsSure(t *testing.T) {
 	late, holder := newFake(1, all), newFake(2, all)
 	var id subscription.ID
 	for _, f := range []*fake{late, holder} {
-		id = f.subscribe(topic, "https://c.example/", 1, 2, report.StateFailing)
+		id = f.subscribe(topicURL, "https://c.example/", 1, 2, report.StateFailing)
 	}
 	late.unsure = true
-	desks, _ := newStreet(t, openStore(t), map[string]*fake{"late": late, "holder": holder})
-	if err := desks["late"].Retry(t.Context(), id); err != nil || len(late.retried) > 0 || len(holder.retried) != 1 {
+	services, _ := newFakePeers(t, openStore(t), map[string]*fake{"late": late, "holder": holder})
+	if err := services["late"].Retry(t.Context(), id); err != nil || len(late.retried) > 0 || len(holder.retried) != 1 {
 		t.Errorf("%v, the late one retried %v, the holder %v", err, late.retried, holder.retried)
 	}
 }
 
 // TestDoneOnce while shards change hands: what is told to be done is done, and not repeated.
 func TestDoneOnce(t *testing.T) {
-	desks, _, _, b, _ := town(t)
+	services, _, _, b, _ := twoProcesses(t)
 	epoch := uint64(2)
 	b.onHeld = func() {
 		b.mu.Lock()
@@ -358,7 +358,7 @@ func TestDoneOnce(t *testing.T) {
 		if s.State != report.StateFailing {
 			continue
 		}
-		if err := desks["a"].Retry(t.Context(), id); err != nil || !slices.Equal(b.retried, []subscription.ID{id}) {
+		if err := services["a"].Retry(t.Context(), id); err != nil || !slices.Equal(b.retried, []subscription.ID{id}) {
 			t.Errorf("retried were %v: %v", b.retried, err)
 		}
 		return
@@ -367,14 +367,14 @@ func TestDoneOnce(t *testing.T) {
 
 // TestNobodyAsksFurther: who is asked answers of itself, and asks nobody.
 func TestNobodyAsksFurther(t *testing.T) {
-	desks, s, _, _, last := town(t)
+	services, s, _, _, last := twoProcesses(t)
 	var asked []string
 	s.mu.Lock()
 	answer := s.live["b"]
 	s.live["b"] = func(ctx context.Context, q []byte) []byte { asked = append(asked, "b"); return answer(ctx, q) }
 	s.live["a"] = func(context.Context, []byte) []byte { asked = append(asked, "a"); return nil }
 	s.mu.Unlock()
-	if _, _, err := desks["a"].Fate(t.Context(), topic, last.ID); err != nil {
+	if _, _, err := services["a"].Fate(t.Context(), topicURL, last.ID); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(asked, []string{"b"}) {
@@ -384,9 +384,9 @@ func TestNobodyAsksFurther(t *testing.T) {
 
 // TestQuestionsOfOthers that are broken, or too large, are answered with what is wrong.
 func TestQuestionsOfOthers(t *testing.T) {
-	desks, _, _, _, _ := town(t)
+	services, _, _, _, _ := twoProcesses(t)
 	many := make([]delivery.Seq, operator.MaxLimit+1)
-	args, err := json.Marshal(map[string]any{"topic": topic, "seqs": many})
+	args, err := json.Marshal(map[string]any{"topic": topicURL, "seqs": many})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +397,7 @@ func TestQuestionsOfOthers(t *testing.T) {
 		`{"ask":"tally","args":` + string(args) + `}`: "too many",
 		`{"ask":"overview","args":{},"a":1}`:          `"subscriptions"`, // what is not known is passed over
 	} {
-		if text := string(desks["a"].AnswerTo(t.Context(), []byte(question))); !strings.Contains(text, want) {
+		if text := string(services["a"].AnswerTo(t.Context(), []byte(question))); !strings.Contains(text, want) {
 			t.Errorf("%.60s: %.300s", question, text)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/delivery/report"
-	"carillon/subscription"
+	"carillon/topic"
 )
 
 // tallyQuestion asks what became of notifications of one topic.
@@ -18,9 +18,9 @@ type tallyQuestion struct {
 	Seqs  []delivery.Seq `json:"seqs"`
 }
 
-var tallies = kind[tallyQuestion, []Tally]{name: "tally", answer: (*here).tally}
+var tallies = kind[tallyQuestion, []Tally]{name: "tally", handle: (*local).tally}
 
-func (h *here) tally(ctx context.Context, q tallyQuestion) ([]Tally, error) {
+func (h *local) tally(ctx context.Context, q tallyQuestion) ([]Tally, error) {
 	if len(q.Seqs) > MaxLimit {
 		return nil, fmt.Errorf("%w: %d notifications at a time are too many", ErrInvalid, len(q.Seqs))
 	}
@@ -39,15 +39,15 @@ func (h *here) tally(ctx context.Context, q tallyQuestion) ([]Tally, error) {
 }
 
 // tallied asks all processes what became of the notifications.
-func (d *topicDesk) tallied(ctx context.Context, key string, seqs []delivery.Seq) ([]Tally, Coverage, error) {
+func (d *topicService) tallied(ctx context.Context, key string, seqs []delivery.Seq) ([]Tally, Coverage, error) {
 	sums := make([]Tally, len(seqs))
-	parts, cover, err := gather(ctx, d.here, tallies, tallyQuestion{key, seqs})
+	parts, cover, err := gather(ctx, d.local, tallies, tallyQuestion{key, seqs})
 	if err != nil {
 		return nil, cover, err
 	}
 	for _, p := range parts {
-		for i := range min(len(sums), len(p.answer)) {
-			sums[i].add(p.answer[i])
+		for i := range min(len(sums), len(p.result)) {
+			sums[i].add(p.result[i])
 		}
 	}
 	return sums, cover, nil
@@ -63,14 +63,16 @@ func (t *Tally) add(o Tally) {
 }
 
 // Notifications gives those of a topic with numbers below before, 0: the newest.
-func (d *topicDesk) Notifications(ctx context.Context, topic string, before delivery.Seq, limit int) (NotificationPage, error) {
-	limit, key := bounded(limit), subscription.Key(topic)
+func (d *topicService) Notifications(
+	ctx context.Context, topicURL string, before delivery.Seq, limit int,
+) (NotificationPage, error) {
+	limit, key := bounded(limit), topic.Key(topicURL)
 	if key == "" {
 		return NotificationPage{}, fmt.Errorf("%w: no topic is named", ErrInvalid)
 	}
 	found, err := d.cfg.Log.Summaries(ctx, key, before, limit+1)
 	if err != nil {
-		return NotificationPage{}, fmt.Errorf("reading the log of %s: %w", topic, err)
+		return NotificationPage{}, fmt.Errorf("reading the log of %s: %w", topicURL, err)
 	}
 	page := NotificationPage{Notifications: make([]Notification, min(limit, len(found)))}
 	if len(found) == 0 {
@@ -120,17 +122,17 @@ type undeliveredQuestion struct {
 const MaxMissing = 1000
 
 // undeliveredAnswer counts, too: one question holds up an answer less than two.
-type undeliveredAnswer struct {
+type undeliveredReply struct {
 	Tally Tally `json:"tally"`
 	// Missing are rows without their topic where that is spelled as in the question.
 	Missing []Missing `json:"missing"`
 	More    bool      `json:"more"`
 }
 
-var undelivered = kind[undeliveredQuestion, undeliveredAnswer]{name: "undelivered", answer: (*here).undelivered}
+var undelivered = kind[undeliveredQuestion, undeliveredReply]{name: "undelivered", handle: (*local).undelivered}
 
-func (h *here) undelivered(ctx context.Context, q undeliveredQuestion) (undeliveredAnswer, error) {
-	var a undeliveredAnswer
+func (h *local) undelivered(ctx context.Context, q undeliveredQuestion) (undeliveredReply, error) {
+	var a undeliveredReply
 	counts, err := h.tally(ctx, tallyQuestion{q.Topic, []delivery.Seq{q.Seq}})
 	if err != nil {
 		return a, err
@@ -142,7 +144,10 @@ func (h *here) undelivered(ctx context.Context, q undeliveredQuestion) (undelive
 		standing report.Standing
 		outcome  string
 	}
-	first := newSmallest(MaxMissing+1, func(a, b one) int { return compareIDs(a.standing.Subscription.ID, b.standing.Subscription.ID) })
+	first := newSmallest(
+		MaxMissing+1,
+		func(a, b one) int { return compareIDs(a.standing.Subscription.ID, b.standing.Subscription.ID) },
+	)
 	err = h.cfg.Deliveries.Undelivered(ctx, q.Topic, q.Seq, func(s report.Standing, o report.Fate) bool {
 		first.add(one{s, o.String()})
 		return true
@@ -154,13 +159,13 @@ func (h *here) undelivered(ctx context.Context, q undeliveredQuestion) (undelive
 	if a.More = len(found) > MaxMissing; a.More {
 		found = found[:MaxMissing]
 	}
-	rows, left := h.newRows(), room{}
+	rows, left := h.newRows(), rowBudget{}
 	for _, o := range found {
 		row := Missing{rows.row(ctx, o.standing), o.outcome}
 		if row.Topic == q.Topic {
 			row.Topic = ""
 		}
-		if !left.has(row) {
+		if !left.fits(row) {
 			a.More = true
 			break
 		}
@@ -171,21 +176,21 @@ func (h *here) undelivered(ctx context.Context, q undeliveredQuestion) (undelive
 
 // Notification finds one by its ID, with those who have not got it. Where topic is empty all
 // logs are looked through.
-func (d *topicDesk) Notification(ctx context.Context, topic string, id uuid.UUID) (NotificationDetail, error) {
+func (d *topicService) Notification(ctx context.Context, topic string, id uuid.UUID) (NotificationDetail, error) {
 	n, err := d.found(ctx, topic, id)
 	if err != nil {
 		return NotificationDetail{}, err
 	}
-	parts, cover, err := gather(ctx, d.here, undelivered, undeliveredQuestion{n.Topic, n.Seq})
+	parts, cover, err := gather(ctx, d.local, undelivered, undeliveredQuestion{n.Topic, n.Seq})
 	if err != nil {
 		return NotificationDetail{}, err
 	}
 	detail := NotificationDetail{Notification: n, Coverage: cover}
 	first := newSmallest(MaxMissing+1, func(a, b Missing) int { return compareIDs(a.ID, b.ID) })
 	for _, p := range parts {
-		detail.Tally.add(p.answer.Tally)
-		detail.MissingMore = detail.MissingMore || p.answer.More
-		for _, m := range p.answer.Missing {
+		detail.Tally.add(p.result.Tally)
+		detail.MissingMore = detail.MissingMore || p.result.More
+		for _, m := range p.result.Missing {
 			m.Topic = cmp.Or(m.Topic, n.Topic)
 			first.add(m)
 		}
@@ -198,7 +203,7 @@ func (d *topicDesk) Notification(ctx context.Context, topic string, id uuid.UUID
 }
 
 // Fate says what became of one notification, without naming those who have not got it.
-func (d *topicDesk) Fate(ctx context.Context, topic string, id uuid.UUID) (Notification, Coverage, error) {
+func (d *topicService) Fate(ctx context.Context, topic string, id uuid.UUID) (Notification, Coverage, error) {
 	n, err := d.found(ctx, topic, id)
 	if err != nil {
 		return Notification{}, Coverage{}, err
@@ -212,8 +217,8 @@ func (d *topicDesk) Fate(ctx context.Context, topic string, id uuid.UUID) (Notif
 }
 
 // found is a notification as its log has it.
-func (d *topicDesk) found(ctx context.Context, topic string, id uuid.UUID) (Notification, error) {
-	key, s, err := d.find(ctx, subscription.Key(topic), id)
+func (d *topicService) found(ctx context.Context, topicURL string, id uuid.UUID) (Notification, error) {
+	key, s, err := d.find(ctx, topic.Key(topicURL), id)
 	if err != nil {
 		return Notification{}, err
 	}

@@ -19,7 +19,7 @@ const (
 )
 
 // overviews asks how things stand in a process.
-var overviews = kind[struct{}, ownView]{name: "overview", answer: (*here).overview, unsure: true}
+var overviews = kind[struct{}, ownView]{name: "overview", handle: (*local).overview, unsure: true}
 
 type ownView struct {
 	Process Process  `json:"process"`
@@ -29,7 +29,7 @@ type ownView struct {
 	Oldest time.Time `json:"oldest,omitzero"`
 }
 
-func (h *here) overview(ctx context.Context, _ struct{}) (ownView, error) {
+func (h *local) overview(ctx context.Context, _ struct{}) (ownView, error) {
 	v := ownView{Process: Process{ID: h.self, Version: h.cfg.Version, Started: h.cfg.Started.UTC(), Shards: []int{}}}
 	if h.cfg.Deliveries == nil {
 		return v, nil
@@ -42,14 +42,14 @@ func (h *here) overview(ctx context.Context, _ struct{}) (ownView, error) {
 	if h.cfg.Connections != nil {
 		p.Connections = connectionsOf(h.cfg.Connections())
 	}
-	p.Loading, p.Paused, p.Unsure = stats.Loading, stats.Paused, stats.Unsure
+	p.Loading, p.StoreFailing, p.Unsure = stats.Loading, stats.Paused, stats.Unsure
 	v.Samples = h.samples.all()
 	if p.Unsure {
 		return v, nil // others count what is in its shards
 	}
 	p.Counts = Counts{
 		Topics: stats.Topics, Subscriptions: stats.Subscriptions, Behind: totals.Behind, Failing: totals.Failing,
-		InFlight: stats.InFlight, Slow: stats.Slow, Unsaved: stats.Unsaved, HeldBytes: totals.HeldBytes, MaxHeldBytes: totals.MaxHeldBytes,
+		InFlight: stats.InFlight, SlowAttempts: stats.Slow, Unsaved: stats.Unsaved, BodyBytes: totals.HeldBytes, MaxBodyBytes: totals.MaxHeldBytes,
 	}
 	if h.cfg.Waiting != nil {
 		p.Counts.Requests = h.cfg.Waiting()
@@ -61,7 +61,7 @@ func (h *here) overview(ctx context.Context, _ struct{}) (ownView, error) {
 }
 
 // topicSets asks for the topics of a process, by hashes of their keys.
-var topicSets = kind[uint64, topicSet]{name: "topic_set", answer: (*here).topicSet}
+var topicSets = kind[uint64, topicSet]{name: "topic_set", handle: (*local).topicSet}
 
 // topicSet is what topics there are; Hashes is empty where they are too many.
 type topicSet struct {
@@ -69,7 +69,7 @@ type topicSet struct {
 	Hashes []uint64 `json:"hashes"`
 }
 
-func (h *here) topicSet(ctx context.Context, _ uint64) (topicSet, error) {
+func (h *local) topicSet(ctx context.Context, _ uint64) (topicSet, error) {
 	if h.cfg.Deliveries == nil {
 		return topicSet{}, nil
 	}
@@ -100,8 +100,8 @@ func hashOf(key string) uint64 {
 }
 
 // Overview is the hub at a glance.
-func (d *hubDesk) Overview(ctx context.Context) (Overview, error) {
-	parts, cover, err := gather(ctx, d.here, overviews, struct{}{})
+func (d *hubService) Overview(ctx context.Context) (Overview, error) {
+	parts, cover, err := gather(ctx, d.local, overviews, struct{}{})
 	if err != nil {
 		return Overview{}, err
 	}
@@ -121,7 +121,7 @@ func (d *hubDesk) Overview(ctx context.Context) (Overview, error) {
 	var samples [][]sample
 	var waiting time.Time
 	for _, p := range parts {
-		v := p.answer
+		v := p.result
 		v.Process.Self = p.process == d.self
 		o.Processes = append(o.Processes, v.Process)
 		o.Counts.add(v.Process.Counts)
@@ -134,10 +134,10 @@ func (d *hubDesk) Overview(ctx context.Context) (Overview, error) {
 	slices.SortFunc(o.Processes, func(a, b Process) int { return cmp.Compare(a.ID, b.ID) })
 	o.Series = series(samples)
 	if !waiting.IsZero() {
-		o.OldestWaitingSeconds = max(0, o.At.Sub(waiting).Seconds())
+		o.LagSeconds = max(0, o.At.Sub(waiting).Seconds())
 	}
 	if len(parts) > 1 {
-		o.Counts.Topics = d.topics.of(ctx, d.here, o.Processes)
+		o.Counts.Topics = d.topics.of(ctx, d.local, o.Processes)
 	}
 	return o, nil
 }
@@ -149,11 +149,11 @@ func (c *Counts) add(o Counts) {
 	c.Behind += o.Behind
 	c.Failing += o.Failing
 	c.InFlight += o.InFlight
-	c.Slow += o.Slow
+	c.SlowAttempts += o.SlowAttempts
 	c.Unsaved += o.Unsaved
 	c.Requests += o.Requests
-	c.HeldBytes += o.HeldBytes
-	c.MaxHeldBytes += o.MaxHeldBytes
+	c.BodyBytes += o.BodyBytes
+	c.MaxBodyBytes += o.MaxBodyBytes
 }
 
 // connectionsOf converts the counts of a sender.
@@ -196,7 +196,7 @@ type topicNumber struct {
 
 // of is how many topics there are, as counted within the last topicsEvery unless one of the
 // processes has another number than then.
-func (n *topicNumber) of(ctx context.Context, h *here, processes []Process) int {
+func (n *topicNumber) of(ctx context.Context, h *local, processes []Process) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	most := 0
@@ -212,8 +212,8 @@ func (n *topicNumber) of(ctx context.Context, h *here, processes []Process) int 
 	}
 	all := map[uint64]struct{}{}
 	for _, p := range parts {
-		most = max(most, p.answer.Count)
-		for _, hash := range p.answer.Hashes {
+		most = max(most, p.result.Count)
+		for _, hash := range p.result.Hashes {
 			all[hash] = struct{}{}
 		}
 	}

@@ -72,7 +72,9 @@ func (s *sampler) all() []sample {
 
 // sampleOf is what happened between two looks.
 func sampleOf(end time.Time, took time.Duration, before, after report.Totals) sample {
-	one := sample{End: end.Unix(), Seconds: took.Seconds(), Published: after.Published - before.Published, Behind: after.Behind}
+	one := sample{
+		End: end.Unix(), Seconds: took.Seconds(), Published: after.Published - before.Published, Behind: after.Behind,
+	}
 	for c := range after.Attempts {
 		n := after.Attempts[c] - before.Attempts[c]
 		switch class := delivery.Class(c); {

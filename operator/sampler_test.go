@@ -15,11 +15,11 @@ func TestSeries(t *testing.T) {
 	db := openStore(t)
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newFake(1, even), newFake(2, odd)
-		s := &street{live: map[string]func(context.Context, []byte) []byte{}}
+		s := &fakePeers{live: map[string]func(context.Context, []byte) []byte{}}
 		ctx, stop := context.WithCancel(t.Context())
-		var asked *operator.Desk
+		var asked *operator.Service
 		for name, f := range map[string]*fake{"a": a, "b": b} {
-			d := newDesk(t, db, f, func(c *operator.Config) { c.Peers = neighbour{s, name} })
+			d := newService(t, db, f, func(c *operator.Config) { c.Peers = fakePeer{s, name} })
 			asked = d
 			go func() { _ = d.Run(ctx) }()
 		}

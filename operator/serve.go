@@ -14,7 +14,7 @@ const serveAgain = time.Second
 
 // Run answers the other processes, and counts what happens for Overview.Series, until ctx
 // ends; who listens is told then. It is called once, and returns nil.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Service) Run(ctx context.Context) error {
 	defer close(d.stopped)
 	var parts errgroup.Group
 	if d.cfg.Deliveries != nil {
@@ -26,17 +26,19 @@ func (d *Desk) Run(ctx context.Context) error {
 }
 
 // serve answers the others until ctx ends, also after the engine was away.
-func (d *Desk) serve(ctx context.Context) {
+func (d *Service) serve(ctx context.Context) {
 	if d.cfg.Peers == nil {
 		return
 	}
 	for away := false; ctx.Err() == nil; {
-		err := d.cfg.Peers.Serve(ctx, d.answerTo)
+		err := d.cfg.Peers.Serve(ctx, d.replyTo)
 		if ctx.Err() != nil {
 			return
 		}
 		if !away {
-			d.log.Warn("the questions of other hub processes cannot be answered; trying again until they can", "error", err)
+			d.log.Warn(
+				"the questions of other hub processes cannot be answered; trying again until they can", "error", err,
+			)
 		}
 		away = true
 		_ = pause(ctx, serveAgain) // the loop sees the end of ctx
@@ -44,7 +46,7 @@ func (d *Desk) serve(ctx context.Context) {
 }
 
 // answerTo is what this process answers to a question of another, as text.
-func (h *here) answerTo(ctx context.Context, text []byte) []byte {
+func (h *local) replyTo(ctx context.Context, text []byte) []byte {
 	r := reply{Version: h.cfg.Version}
 	fail := func(err error) []byte {
 		r.Fault, r.Answer, r.Shards = faultOf(err), nil, nil
@@ -61,9 +63,14 @@ func (h *here) answerTo(ctx context.Context, text []byte) []byte {
 	if err := json.Unmarshal(text, &q); err != nil {
 		return fail(fmt.Errorf("%w: the question is not understood: %w", ErrInvalid, err))
 	}
-	answer, known := questions[q.Ask]
+	answer, known := responders[q.Ask]
 	if !known {
-		return fail(fmt.Errorf("%w: it is of version %s, which does not know the question %.80q: all processes should have the same version", ErrConflict, h.cfg.Version, q.Ask))
+		return fail(
+			fmt.Errorf(
+				"%w: it is of version %s, which does not know the question %.80q: all processes should have the same version",
+				ErrConflict, h.cfg.Version, q.Ask,
+			),
+		)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
@@ -71,8 +78,11 @@ func (h *here) answerTo(ctx context.Context, text []byte) []byte {
 		return fail(err)
 	}
 	out, err := encode(r)
-	if err == nil && len(out) > MaxAnswer {
-		err = fmt.Errorf("%w: the answer would have %d bytes, and at most %d may go from one process to another: ask for less at a time", ErrConflict, len(out), MaxAnswer)
+	if err == nil && len(out) > MaxReply {
+		err = fmt.Errorf(
+			"%w: the answer would have %d bytes, and at most %d may go from one process to another: ask for less at a time",
+			ErrConflict, len(out), MaxReply,
+		)
 	}
 	if err != nil {
 		return fail(err)
@@ -81,21 +91,21 @@ func (h *here) answerTo(ctx context.Context, text []byte) []byte {
 }
 
 // answerer answers a question of another process.
-type answerer func(ctx context.Context, h *here, args json.RawMessage, r *reply) error
+type responder func(ctx context.Context, h *local, args json.RawMessage, r *reply) error
 
 // questions are what other processes can ask for.
-var questions = map[string]answerer{
-	overviews.name: asked(overviews), topicSets.name: asked(topicSets),
-	topicKeys.name: asked(topicKeys), topicCounts.name: asked(topicCounts),
-	tallies.name: asked(tallies), undelivered.name: asked(undelivered),
-	subscriptionRows.name: asked(subscriptionRows), subscriptionDetail.name: asked(subscriptionDetail),
-	retrying.name: asked(retrying), replaying.name: asked(replaying), removing.name: asked(removing),
-	trimming.name: asked(trimming),
+var responders = map[string]responder{
+	overviews.name: responderFor(overviews), topicSets.name: responderFor(topicSets),
+	topicKeys.name: responderFor(topicKeys), topicCounts.name: responderFor(topicCounts),
+	tallies.name: responderFor(tallies), undelivered.name: responderFor(undelivered),
+	subscriptionRows.name: responderFor(subscriptionRows), subscriptionDetail.name: responderFor(subscriptionDetail),
+	retrying.name: responderFor(retrying), replaying.name: responderFor(replaying), removing.name: responderFor(removing),
+	trimming.name: responderFor(trimming),
 }
 
 // asked makes a kind one that others can ask for.
-func asked[Q, A any](k kind[Q, A]) answerer {
-	return func(ctx context.Context, h *here, args json.RawMessage, r *reply) error {
+func responderFor[Q, A any](k kind[Q, A]) responder {
+	return func(ctx context.Context, h *local, args json.RawMessage, r *reply) error {
 		var q Q
 		if err := json.Unmarshal(args, &q); err != nil {
 			return fmt.Errorf("%w: the question %s is not understood: %w", ErrInvalid, k.name, err)
@@ -106,7 +116,7 @@ func asked[Q, A any](k kind[Q, A]) answerer {
 		}
 		r.Shards, r.Loading = p.shards, p.loading
 		var err error
-		r.Answer, err = encode(p.answer)
+		r.Answer, err = encode(p.result)
 		return err
 	}
 }

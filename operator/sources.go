@@ -10,7 +10,7 @@ import (
 )
 
 // Sources lists the registered Sources, by name.
-func (d *sourceDesk) Sources(ctx context.Context) ([]Source, error) {
+func (d *sourceService) Sources(ctx context.Context) ([]Source, error) {
 	all, err := d.cfg.Sources.List(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the Sources: %w", err)
@@ -27,7 +27,9 @@ func sourceOf(s source.Source) Source {
 }
 
 // AddSource registers a Source. Where hash is zero a token is made and returned.
-func (d *sourceDesk) AddSource(ctx context.Context, name string, prefixes []string, hash source.Hash) (NewSource, error) {
+func (d *sourceService) AddSource(
+	ctx context.Context, name string, prefixes []string, hash source.Hash,
+) (NewSource, error) {
 	token, hash := tokenFor(hash)
 	now := time.Now()
 	s := source.Source{Name: name, Prefixes: prefixes, TokenHash: hash, Created: now, Issued: now}
@@ -43,7 +45,7 @@ func (d *sourceDesk) AddSource(ctx context.Context, name string, prefixes []stri
 }
 
 // RotateSource gives a Source another token: that of the hash, or one that is made and returned.
-func (d *sourceDesk) RotateSource(ctx context.Context, name string, hash source.Hash) (NewSource, error) {
+func (d *sourceService) RotateSource(ctx context.Context, name string, hash source.Hash) (NewSource, error) {
 	if err := source.CheckName(name); err != nil {
 		return NewSource{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -62,7 +64,7 @@ func (d *sourceDesk) RotateSource(ctx context.Context, name string, hash source.
 }
 
 // RevokeSource ends a Source.
-func (d *sourceDesk) RevokeSource(ctx context.Context, name string) error {
+func (d *sourceService) RevokeSource(ctx context.Context, name string) error {
 	if err := source.CheckName(name); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -84,7 +86,7 @@ func tokenFor(hash source.Hash) (string, source.Hash) {
 
 // heed has a change count in this process when it returns. Others find it within seconds,
 // and so does this one where it cannot read now: it was made all the same.
-func (d *sourceDesk) heed(ctx context.Context) error {
+func (d *sourceService) heed(ctx context.Context) error {
 	if d.cfg.Registry == nil {
 		return nil
 	}
@@ -98,7 +100,10 @@ func (d *sourceDesk) heed(ctx context.Context) error {
 func sourceError(name string, err error) error {
 	switch {
 	case errors.Is(err, source.ErrExists):
-		return fmt.Errorf("%w: there is a Source %q already: rotate its token, or revoke it first to give it other prefixes", ErrConflict, name)
+		return fmt.Errorf(
+			"%w: there is a Source %q already: rotate its token, or revoke it first to give it other prefixes",
+			ErrConflict, name,
+		)
 	case errors.Is(err, source.ErrNotFound):
 		return fmt.Errorf("%w: there is no Source %q", ErrNotFound, name)
 	case errors.Is(err, source.ErrTooMany):

@@ -16,7 +16,7 @@ func (r *registry) Refresh(context.Context) error { r.refreshed++; return nil }
 // TestSources are added, given other tokens and revoked; a token that the desk made is told once.
 func TestSources(t *testing.T) {
 	db, heeds := openStore(t), &registry{}
-	d := newDesk(t, db, newFake(1, all), func(c *operator.Config) { c.Registry = heeds })
+	d := newService(t, db, newFake(1, all), func(c *operator.Config) { c.Registry = heeds })
 	prefixes := []string{"https://a.example/"}
 	added, err := d.AddSource(t.Context(), "one", prefixes, source.Hash{})
 	if err != nil || added.Token == "" || added.Name != "one" {

@@ -21,17 +21,17 @@ import (
 const countedOnce = 100_000
 
 // subscriptionRows asks for the first subscriptions by ID that a query is true of.
-var subscriptionRows = kind[SubscriptionQuery, rowsAnswer]{name: "subscriptions", answer: (*here).subscriptionRows}
+var subscriptionRows = kind[SubscriptionQuery, rowsReply]{name: "subscriptions", handle: (*local).subscriptionRows}
 
-type rowsAnswer struct {
+type rowsReply struct {
 	Rows     []Subscription `json:"rows"`
 	Matching int            `json:"matching"`
 	// Cut: there are more behind the last of Rows, and so it is not known what comes between.
 	Cut bool `json:"cut"`
 }
 
-func (h *here) subscriptionRows(ctx context.Context, q SubscriptionQuery) (rowsAnswer, error) {
-	var a rowsAnswer
+func (h *local) subscriptionRows(ctx context.Context, q SubscriptionQuery) (rowsReply, error) {
+	var a rowsReply
 	if h.cfg.Deliveries == nil {
 		return a, nil
 	}
@@ -40,7 +40,10 @@ func (h *here) subscriptionRows(ctx context.Context, q SubscriptionQuery) (rowsA
 	if err != nil {
 		return a, err
 	}
-	first := newSmallest(bounded(q.Limit)+1, func(a, b report.Standing) int { return compareIDs(a.Subscription.ID, b.Subscription.ID) })
+	first := newSmallest(
+		bounded(q.Limit)+1,
+		func(a, b report.Standing) int { return compareIDs(a.Subscription.ID, b.Subscription.ID) },
+	)
 	seen := map[subscription.ID]struct{}{}
 	visit := func(s report.Standing) bool {
 		id := s.Subscription.ID
@@ -60,13 +63,13 @@ func (h *here) subscriptionRows(ctx context.Context, q SubscriptionQuery) (rowsA
 		if s, there := h.cfg.Deliveries.Standing(id); there {
 			visit(s)
 		}
-	} else if err := h.cfg.Deliveries.Each(ctx, subscription.Key(q.Topic), visit); err != nil {
+	} else if err := h.cfg.Deliveries.Each(ctx, topic.Key(q.Topic), visit); err != nil {
 		return a, fmt.Errorf("looking through the subscriptions: %w", err)
 	}
-	var left room
+	var left rowBudget
 	for i, s := range first.sorted() {
 		row := rows.row(ctx, s)
-		if a.Cut = i == bounded(q.Limit) || !left.has(row); a.Cut {
+		if a.Cut = i == bounded(q.Limit) || !left.fits(row); a.Cut {
 			break
 		}
 		a.Rows = append(a.Rows, row)
@@ -98,7 +101,9 @@ func (q SubscriptionQuery) matcher(ctx context.Context, rows *rows) (func(report
 		}
 		if q.Host != "" || part != "" && byID != nil {
 			at := topic.Origin(s.Subscription.Callback)
-			if !host(at) || byID != nil && !contains(at) && !strings.Contains(strings.ToLower(s.Subscription.Topic), part) {
+			if !host(at) || byID != nil && !contains(at) && !strings.Contains(
+				strings.ToLower(s.Subscription.Topic), part,
+			) {
 				return false
 			}
 		}
@@ -125,20 +130,20 @@ const StateBehind = "behind"
 
 // rows makes the rows of one answer. What it reads of the logs is read once.
 type rows struct {
-	here   *here
+	here   *local
 	now    time.Time
-	first  map[place]delivery.Summary // the first notification behind a place
-	cutoff map[string]delivery.Seq    // of a topic: see lagsOver
-	err    error                      // the first of the log
+	first  map[logPosition]delivery.Summary // the first notification behind a place
+	cutoff map[string]delivery.Seq          // of a topic: see lagsOver
+	err    error                            // the first of the log
 }
 
-type place struct {
+type logPosition struct {
 	topic string
 	from  delivery.Seq
 }
 
-func (h *here) newRows() *rows {
-	return &rows{here: h, now: time.Now(), first: map[place]delivery.Summary{}, cutoff: map[string]delivery.Seq{}}
+func (h *local) newRows() *rows {
+	return &rows{here: h, now: time.Now(), first: map[logPosition]delivery.Summary{}, cutoff: map[string]delivery.Seq{}}
 }
 
 // state is the state of a subscription, which of one that nothing is done for (no hub runs)
@@ -162,7 +167,7 @@ func (r *rows) row(ctx context.Context, s report.Standing) Subscription {
 		ID: sub.ID, Topic: sub.Topic, CallbackHost: topic.Origin(sub.Callback), State: r.state(s), Process: r.here.self, Signed: s.Signed,
 		Created: sub.Created.UTC(), Expires: sub.Expires.UTC(), LeaseSeconds: max(0, sub.Expires.Sub(r.now).Seconds()),
 		Start: delivery.Seq(sub.Start), Settled: s.Position.Settled, Head: max(s.Head, s.Position.Settled), Gapped: s.Gapped,
-		Failures: s.Position.Failures, Listener: strings.HasPrefix(sub.Callback, ListenOrigin+"/"),
+		Failures: s.Position.Failures, TestCallback: strings.HasPrefix(sub.Callback, ListenOrigin+"/"),
 	}
 	if row.Failures > 0 {
 		row.LastClass, row.LastStatus = s.Position.LastFailure.String(), s.Position.LastStatus
@@ -172,8 +177,8 @@ func (r *rows) row(ctx context.Context, s report.Standing) Subscription {
 		row.Replay = &Replay{Next: s.Position.ReplayNext, Last: s.Position.ReplayLast}
 	}
 	if row.Settled < row.Head {
-		if since := r.waitingSince(ctx, subscription.Key(sub.Topic), row.Settled); !since.IsZero() {
-			row.WaitingSince, row.LagSeconds = since.UTC(), max(0, r.now.Sub(since).Seconds())
+		if since := r.waitingSince(ctx, topic.Key(sub.Topic), row.Settled); !since.IsZero() {
+			row.LagSince, row.LagSeconds = since.UTC(), max(0, r.now.Sub(since).Seconds())
 		}
 	}
 	return row
@@ -181,13 +186,13 @@ func (r *rows) row(ctx context.Context, s report.Standing) Subscription {
 
 // waitingSince is when the first notification behind a place was accepted; zero where there is
 // none, or it cannot be read.
-func (r *rows) waitingSince(ctx context.Context, topic string, settled delivery.Seq) time.Time {
-	at := place{topic, settled}
+func (r *rows) waitingSince(ctx context.Context, key string, settled delivery.Seq) time.Time {
+	at := logPosition{key, settled}
 	s, known := r.first[at]
 	if !known && r.err == nil {
 		var err error
-		if s, err = r.here.cfg.Log.Summary(ctx, topic, settled+1); err != nil && !errors.Is(err, delivery.ErrEndOfLog) {
-			r.err = fmt.Errorf("reading the log of %s: %w", topic, err)
+		if s, err = r.here.cfg.Log.Summary(ctx, key, settled+1); err != nil && !errors.Is(err, delivery.ErrEndOfLog) {
+			r.err = fmt.Errorf("reading the log of %s: %w", key, err)
 		}
 		r.first[at] = s
 	}
@@ -200,7 +205,7 @@ func (r *rows) lagsOver(ctx context.Context, s report.Standing, lag time.Duratio
 	if s.Position.Settled >= s.Head || r.err != nil {
 		return false
 	}
-	key := subscription.Key(s.Subscription.Topic)
+	key := topic.Key(s.Subscription.Topic)
 	last, known := r.cutoff[key]
 	if !known {
 		last, r.err = r.here.lastBefore(ctx, key, r.now.Add(-lag))
@@ -211,12 +216,14 @@ func (r *rows) lagsOver(ctx context.Context, s report.Standing, lag time.Duratio
 
 // lastBefore returns the number of the last notification that is kept and was accepted before
 // a time, 0 where there is none.
-func (h *here) lastBefore(ctx context.Context, key string, t time.Time) (delivery.Seq, error) {
+func (h *local) lastBefore(ctx context.Context, key string, t time.Time) (delivery.Seq, error) {
 	state, err := h.cfg.Log.State(ctx, key)
 	if err != nil || state.Head == 0 || state.First > state.Head {
 		return 0, err
 	}
-	at, err := h.cfg.place(ctx, key, state.First, state.Head, func(s delivery.Summary) bool { return !s.Accepted.Before(t) })
+	at, err := h.cfg.locate(
+		ctx, key, state.First, state.Head, func(s delivery.Summary) bool { return !s.Accepted.Before(t) },
+	)
 	if err != nil || at <= state.First {
 		return 0, err
 	}
@@ -228,12 +235,12 @@ func (h *here) lastBefore(ctx context.Context, key string, t time.Time) (deliver
 }
 
 // Subscriptions gives a page of subscriptions.
-func (d *subscriptionDesk) Subscriptions(ctx context.Context, q SubscriptionQuery) (SubscriptionPage, error) {
+func (d *subscriptionService) Subscriptions(ctx context.Context, q SubscriptionQuery) (SubscriptionPage, error) {
 	q.Limit = bounded(q.Limit)
 	if _, err := q.matcher(ctx, &rows{}); err != nil {
 		return SubscriptionPage{}, err
 	}
-	parts, cover, err := gather(ctx, d.here, subscriptionRows, q)
+	parts, cover, err := gather(ctx, d.local, subscriptionRows, q)
 	if err != nil {
 		return SubscriptionPage{}, err
 	}
@@ -241,12 +248,12 @@ func (d *subscriptionDesk) Subscriptions(ctx context.Context, q SubscriptionQuer
 	all := newSmallest(q.Limit+1, func(a, b Subscription) int { return compareIDs(a.ID, b.ID) })
 	var end *subscription.ID // what is behind it is not known of all processes
 	for _, p := range parts {
-		page.Matching += p.answer.Matching
-		for _, row := range p.answer.Rows {
+		page.Matching += p.result.Matching
+		for _, row := range p.result.Rows {
 			all.add(row)
 		}
-		if n := len(p.answer.Rows); p.answer.Cut && n > 0 {
-			if last := p.answer.Rows[n-1].ID; end == nil || compareIDs(last, *end) < 0 {
+		if n := len(p.result.Rows); p.result.Cut && n > 0 {
+			if last := p.result.Rows[n-1].ID; end == nil || compareIDs(last, *end) < 0 {
 				end = &last
 			}
 		}
@@ -265,9 +272,9 @@ func (d *subscriptionDesk) Subscriptions(ctx context.Context, q SubscriptionQuer
 }
 
 // subscriptionDetail asks who holds a subscription for all about it.
-var subscriptionDetail = kind[subscription.ID, detailAnswer]{name: "subscription", answer: (*here).subscriptionDetail}
+var subscriptionDetail = kind[subscription.ID, detailReply]{name: "subscription", handle: (*local).subscriptionDetail}
 
-type detailAnswer struct {
+type detailReply struct {
 	Found  bool                `json:"found"`
 	Detail *SubscriptionDetail `json:"detail,omitempty"`
 }
@@ -275,27 +282,29 @@ type detailAnswer struct {
 // gapsShown is how many gaps a SubscriptionDetail names.
 const gapsShown = 100
 
-func (h *here) subscriptionDetail(ctx context.Context, id subscription.ID) (detailAnswer, error) {
+func (h *local) subscriptionDetail(ctx context.Context, id subscription.ID) (detailReply, error) {
 	if h.cfg.Deliveries == nil {
-		return detailAnswer{}, nil
+		return detailReply{}, nil
 	}
 	s, there := h.cfg.Deliveries.Standing(id)
 	if !there {
-		return detailAnswer{}, nil
+		return detailReply{}, nil
 	}
 	rows := h.newRows()
-	d := SubscriptionDetail{Subscription: rows.row(ctx, s), Callback: s.Subscription.Callback, Attempts: []Attempt{}, Gaps: []Gap{}}
+	d := SubscriptionDetail{
+		Subscription: rows.row(ctx, s), Callback: s.Subscription.Callback, Attempts: []Attempt{}, Gaps: []Gap{},
+	}
 	for _, a := range h.cfg.Deliveries.Attempts(id) {
 		d.Attempts = append(d.Attempts, attemptOf(a))
 	}
 	gaps, err := h.cfg.Cursors.Gaps(ctx, id, gapsShown)
 	if err != nil {
-		return detailAnswer{}, fmt.Errorf("reading the gaps: %w", err)
+		return detailReply{}, fmt.Errorf("reading the gaps: %w", err)
 	}
 	for _, g := range gaps {
 		d.Gaps = append(d.Gaps, gapOf(g))
 	}
-	return detailAnswer{true, &d}, rows.err
+	return detailReply{true, &d}, rows.err
 }
 
 func attemptOf(a report.Attempt) Attempt {
@@ -317,25 +326,28 @@ func gapOf(g delivery.Gap) Gap {
 }
 
 // Subscription says all about one subscription.
-func (d *subscriptionDesk) Subscription(ctx context.Context, id subscription.ID) (SubscriptionDetail, error) {
-	parts, cover, err := gather(ctx, d.here, subscriptionDetail, id)
+func (d *subscriptionService) Subscription(ctx context.Context, id subscription.ID) (SubscriptionDetail, error) {
+	parts, cover, err := gather(ctx, d.local, subscriptionDetail, id)
 	if err != nil {
 		return SubscriptionDetail{}, err
 	}
 	for _, p := range parts {
-		if p.answer.Found && p.answer.Detail != nil {
-			return *p.answer.Detail, nil
+		if p.result.Found && p.result.Detail != nil {
+			return *p.result.Detail, nil
 		}
 	}
 	return SubscriptionDetail{}, d.absent(ctx, id, cover)
 }
 
 // absent says why nobody who answered has a subscription.
-func (d *subscriptionDesk) absent(ctx context.Context, id subscription.ID, cover Coverage) error {
+func (d *subscriptionService) absent(ctx context.Context, id subscription.ID, cover Coverage) error {
 	_, err := d.cfg.Subscriptions.Get(ctx, id)
 	switch {
 	case err == nil && cover.MissingShards > 0:
-		return fmt.Errorf("%w: no process that answered holds the shard of subscription %s at the moment: %s", ErrUnavailable, id, strings.Join(cover.Trouble, "; "))
+		return fmt.Errorf(
+			"%w: no process that answered holds the shard of subscription %s at the moment: %s",
+			ErrUnavailable, id, strings.Join(cover.Trouble, "; "),
+		)
 	case err == nil:
 		return fmt.Errorf("%w: subscription %s has just changed; try again", ErrUnavailable, id)
 	case !errors.Is(err, subscription.ErrNotFound):

@@ -13,20 +13,20 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
-	"carillon/subscription"
+	"carillon/topic"
 )
 
 // topicKeys asks for the first topics by key that a TopicQuery is true of and that have
 // subscriptions in the shards of a process, one more than its Limit, with their counts there.
-var topicKeys = kind[TopicQuery, topicsAnswer]{name: "topic_keys", answer: (*here).topicKeys}
+var topicKeys = kind[TopicQuery, topicsReply]{name: "topic_keys", handle: (*local).topicKeys}
 
-type topicsAnswer struct {
+type topicsReply struct {
 	Topics []TopicCounts `json:"topics"`
 	// Cut: there are more behind the last of Topics, and so it is not known what comes between.
 	Cut bool `json:"cut"`
 }
 
-func (h *here) topicKeys(ctx context.Context, q TopicQuery) (topicsAnswer, error) {
+func (h *local) topicKeys(ctx context.Context, q TopicQuery) (topicsReply, error) {
 	first := newSmallest(bounded(q.Limit)+1, byKey)
 	wanted := q.wants()
 	err := h.eachTopic(ctx, func(c TopicCounts) {
@@ -34,10 +34,10 @@ func (h *here) topicKeys(ctx context.Context, q TopicQuery) (topicsAnswer, error
 			first.add(c)
 		}
 	})
-	var a topicsAnswer
-	var left room
+	var a topicsReply
+	var left rowBudget
 	for _, c := range first.sorted() {
-		if a.Cut = !left.has(c); a.Cut {
+		if a.Cut = !left.fits(c); a.Cut {
 			break
 		}
 		a.Topics = append(a.Topics, c)
@@ -58,7 +58,7 @@ type TopicCounts struct {
 
 // topicCounts asks for the counts of topics by digests of their keys, as neither a question nor
 // an answer holds a thousand keys; what a process does not know of is left out.
-var topicCounts = kind[[]digest, []digestCounts]{name: "topic_counts", answer: (*here).topicCounts}
+var topicCounts = kind[[]digest, []digestCounts]{name: "topic_counts", handle: (*local).topicCounts}
 
 // digest is short for a key. Nobody can make two keys with the same one.
 type digest string
@@ -74,7 +74,7 @@ type digestCounts struct {
 	TopicCounts
 }
 
-func (h *here) topicCounts(ctx context.Context, digests []digest) ([]digestCounts, error) {
+func (h *local) topicCounts(ctx context.Context, digests []digest) ([]digestCounts, error) {
 	if len(digests) > MaxLimit {
 		return nil, fmt.Errorf("%w: %d topics at a time are too many", ErrInvalid, len(digests))
 	}
@@ -101,9 +101,9 @@ func (q TopicQuery) wants() func(key string) bool {
 }
 
 // Topics gives a page of topics: those that have a log and those that have subscriptions.
-func (d *topicDesk) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
+func (d *topicService) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
 	q.Limit = bounded(q.Limit)
-	parts, cover, err := gather(ctx, d.here, topicKeys, q)
+	parts, cover, err := gather(ctx, d.local, topicKeys, q)
 	if err != nil {
 		return TopicPage{}, err
 	}
@@ -111,12 +111,12 @@ func (d *topicDesk) Topics(ctx context.Context, q TopicQuery) (TopicPage, error)
 	var counted []TopicCounts
 	end := "" // what is behind it is not known of all processes
 	for _, p := range parts {
-		counted = append(counted, p.answer.Topics...)
-		for _, c := range p.answer.Topics {
+		counted = append(counted, p.result.Topics...)
+		for _, c := range p.result.Topics {
 			keys.add(c.Topic)
 		}
-		if n := len(p.answer.Topics); p.answer.Cut && n > 0 && (end == "" || p.answer.Topics[n-1].Topic < end) {
-			end = p.answer.Topics[n-1].Topic
+		if n := len(p.result.Topics); p.result.Cut && n > 0 && (end == "" || p.result.Topics[n-1].Topic < end) {
+			end = p.result.Topics[n-1].Topic
 		}
 	}
 	if !q.Failing {
@@ -149,7 +149,7 @@ func (d *topicDesk) Topics(ctx context.Context, q TopicQuery) (TopicPage, error)
 }
 
 // logged adds the topics that have a log.
-func (d *topicDesk) logged(ctx context.Context, q TopicQuery, keys *smallest[string]) error {
+func (d *topicService) logged(ctx context.Context, q TopicQuery, keys *smallest[string]) error {
 	wanted := q.wants()
 	for key, err := range d.cfg.Log.Keys(ctx) {
 		if err != nil {
@@ -164,7 +164,7 @@ func (d *topicDesk) logged(ctx context.Context, q TopicQuery, keys *smallest[str
 
 // logs says what the logs say of topics. One whose state cannot be read back has none, and
 // is in nobody's way.
-func (d *topicDesk) logs(ctx context.Context, keys []string) ([]Topic, error) {
+func (d *topicService) logs(ctx context.Context, keys []string) ([]Topic, error) {
 	topics := make([]Topic, len(keys))
 	for i, key := range keys {
 		state, err := d.cfg.Log.State(ctx, key)
@@ -177,7 +177,7 @@ func (d *topicDesk) logs(ctx context.Context, keys []string) ([]Topic, error) {
 }
 
 // count asks all processes for the counts of topics.
-func (d *topicDesk) count(ctx context.Context, topics []Topic) (Coverage, error) {
+func (d *topicService) count(ctx context.Context, topics []Topic) (Coverage, error) {
 	if len(topics) == 0 {
 		return Coverage{}, nil
 	}
@@ -186,13 +186,13 @@ func (d *topicDesk) count(ctx context.Context, topics []Topic) (Coverage, error)
 		digests[i] = digestOf(t.Topic)
 		keys[digests[i]] = t.Topic
 	}
-	parts, cover, err := gather(ctx, d.here, topicCounts, digests)
+	parts, cover, err := gather(ctx, d.local, topicCounts, digests)
 	if err != nil {
 		return cover, err
 	}
 	var counted []TopicCounts
 	for _, p := range parts {
-		for _, c := range p.answer {
+		for _, c := range p.result {
 			c.Topic = keys[c.Digest]
 			counted = append(counted, c.TopicCounts)
 		}
@@ -241,8 +241,8 @@ func madeAt(id uuid.UUID) time.Time {
 
 // Topic says all about one topic. It is ErrNotFound where it has neither a log nor
 // subscriptions.
-func (d *topicDesk) Topic(ctx context.Context, topic string) (Topic, error) {
-	key := subscription.Key(topic)
+func (d *topicService) Topic(ctx context.Context, topicURL string) (Topic, error) {
+	key := topic.Key(topicURL)
 	if key == "" {
 		return Topic{}, fmt.Errorf("%w: no topic is named", ErrInvalid)
 	}
@@ -260,12 +260,15 @@ func (d *topicDesk) Topic(ctx context.Context, topic string) (Topic, error) {
 	}
 	if t.Head == 0 && t.Subscriptions == 0 {
 		if cover.MissingShards > 0 {
-			return t, fmt.Errorf("%w: nothing was published to %s, and whether somebody subscribes to it is not known: %s", ErrUnavailable, topic, strings.Join(cover.Trouble, "; "))
+			return t, fmt.Errorf(
+				"%w: nothing was published to %s, and whether somebody subscribes to it is not known: %s",
+				ErrUnavailable, topicURL, strings.Join(cover.Trouble, "; "),
+			)
 		}
 		if _, err := d.cfg.Log.State(ctx, key); err != nil { // there may have been something
 			return Topic{}, fmt.Errorf("reading the state of %s: %w", key, err)
 		}
-		return t, fmt.Errorf("%w: nothing was published to %s, and nobody subscribes to it", ErrNotFound, topic)
+		return t, fmt.Errorf("%w: nothing was published to %s, and nobody subscribes to it", ErrNotFound, topicURL)
 	}
 	return t, nil
 }
@@ -284,7 +287,7 @@ func worse(a, b Coverage) Coverage {
 }
 
 // eachTopic calls visit with the counts of every topic that this process knows of.
-func (h *here) eachTopic(ctx context.Context, visit func(TopicCounts)) error {
+func (h *local) eachTopic(ctx context.Context, visit func(TopicCounts)) error {
 	if h.cfg.Deliveries == nil {
 		return nil
 	}

@@ -29,11 +29,11 @@ type Counts struct {
 	Behind        int   `json:"behind"`  // have something to get
 	Failing       int   `json:"failing"` // of those, whose last attempt failed
 	InFlight      int   `json:"in_flight"`
-	Slow          int   `json:"slow"`       // of those in flight
-	Unsaved       int   `json:"unsaved"`    // outcomes whose positions are not saved yet
-	Requests      int   `json:"requests"`   // subscribe and unsubscribe requests that wait to be verified
-	HeldBytes     int64 `json:"held_bytes"` // of bodies that attempts under way hold
-	MaxHeldBytes  int64 `json:"max_held_bytes"`
+	SlowAttempts  int   `json:"slow_attempts"` // of those in flight
+	Unsaved       int   `json:"unsaved"`       // outcomes whose positions are not saved yet
+	Requests      int   `json:"requests"`      // subscribe and unsubscribe requests that wait to be verified
+	BodyBytes     int64 `json:"body_bytes"`    // of bodies that attempts under way hold
+	MaxBodyBytes  int64 `json:"max_body_bytes"`
 }
 
 // Connections counts the connections to callbacks and topics, of one process or of all. Memory is
@@ -60,15 +60,15 @@ const Alone = "self"
 
 // Process is one hub process.
 type Process struct {
-	ID      string    `json:"id"`
-	Self    bool      `json:"self"` // the one that answers
-	Version string    `json:"version"`
-	Started time.Time `json:"started"`
-	Shards  []int     `json:"shards"`  // held and read
-	Loading int       `json:"loading"` // held and still being read
-	Paused  bool      `json:"paused"`  // no attempt starts: the engine fails
-	Unsure  bool      `json:"unsure"`  // no attempt starts: another process may hold the shards
-	Counts  Counts    `json:"counts"`
+	ID           string    `json:"id"`
+	Self         bool      `json:"self"` // the one that answers
+	Version      string    `json:"version"`
+	Started      time.Time `json:"started"`
+	Shards       []int     `json:"shards"`        // held and read
+	Loading      int       `json:"loading"`       // held and still being read
+	StoreFailing bool      `json:"store_failing"` // no attempt starts: the engine fails
+	Unsure       bool      `json:"unsure"`        // no attempt starts: another process may hold the shards
+	Counts       Counts    `json:"counts"`
 
 	Connections Connections `json:"connections"`
 }
@@ -94,8 +94,8 @@ type Overview struct {
 	Connections Connections `json:"connections"`
 	// OldestWaitingSeconds is the age of the oldest notification that somebody still has
 	// to get, without what is replayed; 0: nobody waits. It is the greatest of what the
-	// processes have for carillon_delivery_oldest_waiting_seconds.
-	OldestWaitingSeconds float64 `json:"oldest_waiting_seconds"`
+	// processes have for carillon_delivery_lag_seconds.
+	LagSeconds float64 `json:"lag_seconds"`
 	// Series are the last ten minutes of all processes together, in steps, the oldest first.
 	Series []Step `json:"series"`
 	Coverage
@@ -203,7 +203,7 @@ type Subscription struct {
 	Settled      delivery.Seq    `json:"settled_seq"` // its cursor
 	Head         delivery.Seq    `json:"head_seq"`
 	// WaitingSince is when the first that it has not got was accepted; zero: nothing, or not known.
-	WaitingSince time.Time `json:"waiting_since,omitzero"`
+	LagSince     time.Time `json:"lag_since,omitzero"`
 	LagSeconds   float64   `json:"lag_seconds"`          // the time since then, 0 for none
 	Gapped       bool      `json:"gapped"`               // there are gaps
 	Failures     uint32    `json:"failures"`             // in a row
@@ -211,7 +211,7 @@ type Subscription struct {
 	LastStatus   uint16    `json:"last_status,omitempty"`
 	NextAttempt  time.Time `json:"next_attempt,omitzero"`
 	Replay       *Replay   `json:"replay,omitempty"`
-	Listener     bool      `json:"listener"` // it is the hub's own test callback
+	TestCallback bool      `json:"test_callback"` // it is the hub's own test callback
 }
 
 // Replay is a stretch of a log that is delivered to a subscription once more.
@@ -260,7 +260,7 @@ type Source struct {
 }
 
 // Heard is one thing that a test callback saw.
-type Heard struct {
+type TestEvent struct {
 	At   time.Time `json:"at"`
 	Kind string    `json:"kind"` // waiting, verified, denied, notification, ended
 	Text string    `json:"text"` // one line for people

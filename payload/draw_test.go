@@ -52,7 +52,9 @@ func drawSpan(t *rapid.T, earliest time.Time) (from, until time.Time) {
 // genRelated draws links of core §14 as the clauses recommend them.
 var genRelated = rapid.Custom(func(t *rapid.T) payload.Link {
 	l := payload.Link{
-		Rel:  rapid.SampledFrom([]string{"duplicate", "alternate", "canonical", "describedby", "describes", "profile", "memento", "timegate", "timemap", "collection"}).Draw(t, "rel"),
+		Rel: rapid.SampledFrom(
+			[]string{"duplicate", "alternate", "canonical", "describedby", "describes", "profile", "memento", "timegate", "timemap", "collection"},
+		).Draw(t, "rel"),
 		Href: genHref.Draw(t, "href"),
 	}
 	switch l.Rel {

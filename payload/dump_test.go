@@ -32,7 +32,10 @@ func packed(e payload.Entry, path string) payload.Entry {
 // dumpEntries write the entries of the same documents.
 func dumpEntries(t *testing.T, name string, doc []byte) []byte {
 	manifest := payload.Link{Rel: payload.RelContents, Href: "https://source.example/museum/1-manifest.xml", Type: "application/xml"}
-	part := payload.Part{Loc: "https://source.example/museum/1.zip", Type: "application/zip", Length: "4765", Hash: md5, Links: []payload.Link{manifest}}
+	part := payload.Part{
+		Loc: "https://source.example/museum/1.zip", Type: "application/zip", Length: "4765",
+		Hash: md5, Links: []payload.Link{manifest},
+	}
 	all := museumEntries()
 	add := func(write func([]byte) ([]byte, error)) { doc = put(t, doc, write) }
 	switch name {

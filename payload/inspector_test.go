@@ -60,10 +60,20 @@ var inspected = []struct{ name, capability, doc, clause, message string }{
 	{"a prefix in the head", "changelist", urlset(swap(goodList, "until", "rs:until")), "core §7", "must not have a prefix"},
 	{"a prefix", "changelist", urlset(swap(goodList, "length", "rs:length")), "core §7", "entry 1: attributes of ResourceSync must not have a prefix"},
 	{"attributes", "changelist", urlset(swap(goodList, "<url>", `<url a="b">`)), "core §12.1", "entry 1: url and sitemap do not have attributes"},
-	{"rs:md twice", "changelist", urlset(swap(goodList, "<rs:ln rel=\"via\"", `<rs:md length="2"/><rs:ln rel="via"`)), "core §7", "entry 1: rs:md must not be repeated"},
-	{"rs:md first", "changelist", urlset(upLink + listMD + `<url><rs:md change="created" datetime="2026-03-01T10:00:00Z"/><loc>https://a.example/1</loc></url>`), "core §7", "entry 1: rs:md is before loc"},
-	{"a sitemap in a list", "changelist", urlset(swap(swap(goodList, "<url>", "<sitemap>"), "</url>", "</sitemap>")), "core §7", "entry 1: urlset has url"},
-	{"a url in an index", "changelist", index(upLink + listMD + firstPart + swap(swap(secondPart, "<sitemap>", "<url>"), "</sitemap>", "</url>")), "core §7", "entry 2: urlset has url"},
+	{"rs:md twice", "changelist", urlset(
+		swap(goodList, "<rs:ln rel=\"via\"", `<rs:md length="2"/><rs:ln rel="via"`),
+	), "core §7", "entry 1: rs:md must not be repeated"},
+	{
+		"rs:md first", "changelist",
+		urlset(upLink + listMD + `<url><rs:md change="created" datetime="2026-03-01T10:00:00Z"/><loc>https://a.example/1</loc></url>`),
+		"core §7", "entry 1: rs:md is before loc",
+	},
+	{"a sitemap in a list", "changelist", urlset(
+		swap(swap(goodList, "<url>", "<sitemap>"), "</url>", "</sitemap>"),
+	), "core §7", "entry 1: urlset has url"},
+	{"a url in an index", "changelist", index(
+		upLink + listMD + firstPart + swap(swap(secondPart, "<sitemap>", "<url>"), "</sitemap>", "</url>"),
+	), "core §7", "entry 2: urlset has url"},
 	{"no capability", "changelist", urlset(swap(goodList, ` capability="changelist"`, "")), "core §7", "capability is missing"},
 	{"another capability", "changelist", urlset(goodResources), "core §7", `capability should be changelist here, not "resourcelist"`},
 	{"an index of Capability Lists", "capabilitylist", index(upLink + about + listedMD), "core §9", "the root element should be urlset"},
@@ -71,49 +81,99 @@ var inspected = []struct{ name, capability, doc, clause, message string }{
 	{"no up in an index", "changelist", index(listMD + firstPart), "core §12.2", "rel=up is missing"},
 	{"no up of resources", "resourcelist", urlset(resourceMD + oneResource), "core §10.1", "rel=up is missing"},
 	{"no up in an index of resources", "resourcelist", index(resourceMD), "core §10.2", "rel=up is missing"},
-	{"a relative up", "changelist", urlset(swap(goodList, "https://a.example/capabilitylist.xml", "/cl.xml")), "core §7", "ln[0].href must be an absolute URI"},
+	{"a relative up", "changelist", urlset(
+		swap(goodList, "https://a.example/capabilitylist.xml", "/cl.xml"),
+	), "core §7", "ln[0].href must be an absolute URI"},
 	{"no from", "changelist", urlset(swap(goodList, ` from="2026-03-01T00:00:00Z"`, "")), "core §12.1", "from is missing"},
-	{"until before from", "changelist", urlset(swap(upLink+listMD, "2026-03-02", "2026-02-02")), "core §7", `until "2026-02-02T00:00:00Z" is before from`},
+	{"until before from", "changelist", urlset(
+		swap(upLink+listMD, "2026-03-02", "2026-02-02"),
+	), "core §7", `until "2026-02-02T00:00:00Z" is before from`},
 	{"a notification without until", "", urlset(swap(goodHead, ` until="2026-03-01T10:00:00Z"`, "") + goodURL), "CN §3", "until is missing"},
 	{"no at", "resourcelist", urlset(swap(goodResources, ` at="2026-03-01T00:00:00Z"`, "")), "core §10.1", "at is missing"},
 	{"completed before at", "resourcelist", urlset(swap(goodResources, `completed="2026`, `completed="2025`)), "core §7", "completed"},
 	{"at of changes", "changelist", urlset(swap(goodList, ` from=`, ` at="2026-03-01T00:00:00Z" from=`)), "core §7", "at and completed are not used"},
-	{"from of resources", "resourcelist", urlset(swap(goodResources, ` at=`, ` from="2026-03-01T00:00:00Z" at=`)), "core §7", "from and until are not used"},
-	{"no datetime in the head", "changelist", urlset(swap(goodList, `until="2026-03-02T00:00:00Z"`, `until="later"`)), "core §7", `until of the document must be a W3C Datetime, not "later"`},
-	{"a day in the head", "changelist", urlset(swap(goodList, `from="2026-03-01T00:00:00Z"`, `from="2026-03-01"`)), "core §7", "from of the document should be complete and in UTC"},
+	{"from of resources", "resourcelist", urlset(
+		swap(goodResources, ` at=`, ` from="2026-03-01T00:00:00Z" at=`),
+	), "core §7", "from and until are not used"},
+	{"no datetime in the head", "changelist", urlset(
+		swap(goodList, `until="2026-03-02T00:00:00Z"`, `until="later"`),
+	), "core §7", `until of the document must be a W3C Datetime, not "later"`},
+	{"a day in the head", "changelist", urlset(
+		swap(goodList, `from="2026-03-01T00:00:00Z"`, `from="2026-03-01"`),
+	), "core §7", "from of the document should be complete and in UTC"},
 	{"no loc", "changelist", urlset(swap(goodList, "<loc>https://a.example/1</loc>", "")), "core §7", "entry 1: loc is missing"},
-	{"a relative loc", "changelist", urlset(swap(goodList, "<loc>https://a.example/1</loc>", "<loc>1</loc>")), "core §7", "entry 1: loc must be an absolute URI"},
-	{"lastmod", "changelist", urlset(swap(goodList, "2026-02-01T00:00:00Z", "yesterday")), "core §7", `entry 1: lastmod must be a W3C Datetime, not "yesterday"`},
-	{"an offset in lastmod", "changelist", urlset(swap(goodList, "2026-02-01T00:00:00Z", "2026-02-01T00:00:00+01:00")), "core §7", "entry 1: lastmod should be complete and in UTC"},
+	{"a relative loc", "changelist", urlset(
+		swap(goodList, "<loc>https://a.example/1</loc>", "<loc>1</loc>"),
+	), "core §7", "entry 1: loc must be an absolute URI"},
+	{"lastmod", "changelist", urlset(
+		swap(goodList, "2026-02-01T00:00:00Z", "yesterday"),
+	), "core §7", `entry 1: lastmod must be a W3C Datetime, not "yesterday"`},
+	{"an offset in lastmod", "changelist", urlset(
+		swap(goodList, "2026-02-01T00:00:00Z", "2026-02-01T00:00:00+01:00"),
+	), "core §7", "entry 1: lastmod should be complete and in UTC"},
 	{"no change", "changelist", urlset(swap(goodList, `change="created" `, "")), "core §12.1", "entry 1: change is missing"},
 	{"another change", "changelist", urlset(swap(goodList, `"created"`, `"moved"`)), "core §12.1", `entry 1: change must be created, updated or deleted, not "moved"`},
 	{"a change in a Resource List", "resourcelist", urlset(upLink + resourceMD + oneChange), "core §7", "entry 1: change and datetime are not used"},
 	{"no datetime", "changelist", urlset(swap(goodList, `datetime="2026-03-01T10:00:00Z" `, "")), "core §12.1", "entry 1: it should have a datetime"},
-	{"a broken datetime", "changelist", urlset(swap(goodList, `2026-03-01T10:00:00Z`, "2026-02-30T10:00:00Z")), "core §7", "entry 1: datetime must be a W3C Datetime"},
-	{"an offset", "changelist", urlset(swap(goodList, `2026-03-01T10:00:00Z`, "2026-03-01T10:00:00+01:00")), "core §7", "entry 1: datetime should be complete and in UTC"},
-	{"a minute", "changelist", urlset(swap(goodList, `2026-03-01T10:00:00Z`, "2026-03-01T10:00Z")), "core §7", "entry 1: datetime should be complete and in UTC"},
+	{"a broken datetime", "changelist", urlset(
+		swap(goodList, `2026-03-01T10:00:00Z`, "2026-02-30T10:00:00Z"),
+	), "core §7", "entry 1: datetime must be a W3C Datetime"},
+	{"an offset", "changelist", urlset(
+		swap(goodList, `2026-03-01T10:00:00Z`, "2026-03-01T10:00:00+01:00"),
+	), "core §7", "entry 1: datetime should be complete and in UTC"},
+	{"a minute", "changelist", urlset(
+		swap(goodList, `2026-03-01T10:00:00Z`, "2026-03-01T10:00Z"),
+	), "core §7", "entry 1: datetime should be complete and in UTC"},
 	{"order", "changelist", urlset(upLink + listMD + nextChange + oneChange), "core §12.1", "entry 2: its datetime is before that of entry 1"},
-	{"before from", "changelist", urlset(swap(goodList, `2026-03-01T10:00:00Z`, "2026-02-28T10:00:00Z")), "core §7", "entry 1: its datetime is before from"},
-	{"after until", "changelist", urlset(swap(goodList, `2026-03-01T11:00:00Z`, "2026-03-02T10:00:00Z")), "core §7", "entry 2: its datetime is after until"},
+	{"before from", "changelist", urlset(
+		swap(goodList, `2026-03-01T10:00:00Z`, "2026-02-28T10:00:00Z"),
+	), "core §7", "entry 1: its datetime is before from"},
+	{"after until", "changelist", urlset(
+		swap(goodList, `2026-03-01T11:00:00Z`, "2026-03-02T10:00:00Z"),
+	), "core §7", "entry 2: its datetime is after until"},
 	{"a hash", "changelist", urlset(swap(goodList, "md5:", "crc:")), "core §7", "entry 1: hash names a hash algorithm"},
 	{"length", "changelist", urlset(swap(goodList, `length="1"`, `length="1 MB"`)), "core §7", "entry 1: length must be"},
 	{"type", "changelist", urlset(swap(goodList, "text/html", "html")), "core §7", "entry 1: type must be"},
 	{"encoding", "changelist", urlset(swap(goodList, "gzip", "gzip br")), "core §7", "entry 1: encoding must be"},
 	{"a link", "changelist", urlset(swap(goodList, `rel="via"`, ``)), "core §7", "entry 1: ln[0].rel is missing"},
-	{"from of an entry", "changelist", urlset(swap(goodList, `change="created"`, `change="created" from="2026-03-01T00:00:00Z"`)), "core §7", "entry 1: from, until, at and completed"},
-	{"at of a resource", "resourcelist", urlset(swap(goodResources, "</url>", `<rs:md at="2026-03-01T00:00:00Z"/></url>`)), "core §7", "entry 1: from, until, at and completed"},
-	{"at of a part", "changelist", index(swap(goodIndex, `<rs:md from`, `<rs:md at="2026-03-01T00:00:00Z" from`)), "core §7", "entry 1: at and completed are not used"},
+	{"from of an entry", "changelist", urlset(
+		swap(goodList, `change="created"`, `change="created" from="2026-03-01T00:00:00Z"`),
+	), "core §7", "entry 1: from, until, at and completed"},
+	{"at of a resource", "resourcelist", urlset(
+		swap(goodResources, "</url>", `<rs:md at="2026-03-01T00:00:00Z"/></url>`),
+	), "core §7", "entry 1: from, until, at and completed"},
+	{"at of a part", "changelist", index(
+		swap(goodIndex, `<rs:md from`, `<rs:md at="2026-03-01T00:00:00Z" from`),
+	), "core §7", "entry 1: at and completed are not used"},
 	{"from of a part", "resourcelist", index(upLink + resourceMD + firstPart), "core §7", "entry 1: from and until are not used"},
-	{"a part that is never", "changelist", index(swap(goodIndex, `until="2026-03-01T12:00:00Z"`, `until="noon"`)), "core §7", "entry 1: until must be a W3C Datetime"},
-	{"an offset of a part", "changelist", index(swap(goodIndex, `until="2026-03-01T12:00:00Z"`, `until="2026-03-01T13:00:00+01:00"`)), "core §7", "entry 1: until should be complete and in UTC"},
-	{"a part without from", "changelist", index(upLink + listMD + `<sitemap><loc>https://a.example/l1</loc></sitemap>`), "core §12.2", "entry 1: it should have from"},
-	{"a part from behind", "changelist", index(upLink + listMD + swap(firstPart, "T00:00:00Z", "T13:00:00Z")), "core §7", "entry 1: it ends before it begins"},
-	{"an open part", "changelist", index(upLink + listMD + secondPart + swap(thirdPart, "T12", "T13")), "core §12.2", "entry 1: it has no until, and is not the last"},
+	{"a part that is never", "changelist", index(
+		swap(goodIndex, `until="2026-03-01T12:00:00Z"`, `until="noon"`),
+	), "core §7", "entry 1: until must be a W3C Datetime"},
+	{"an offset of a part", "changelist", index(
+		swap(goodIndex, `until="2026-03-01T12:00:00Z"`, `until="2026-03-01T13:00:00+01:00"`),
+	), "core §7", "entry 1: until should be complete and in UTC"},
+	{"a part without from", "changelist", index(
+		upLink + listMD + `<sitemap><loc>https://a.example/l1</loc></sitemap>`,
+	), "core §12.2", "entry 1: it should have from"},
+	{"a part from behind", "changelist", index(
+		upLink + listMD + swap(firstPart, "T00:00:00Z", "T13:00:00Z"),
+	), "core §7", "entry 1: it ends before it begins"},
+	{"an open part", "changelist", index(
+		upLink + listMD + secondPart + swap(thirdPart, "T12", "T13"),
+	), "core §12.2", "entry 1: it has no until, and is not the last"},
 	{"parts out of order", "changelist", index(upLink + listMD + thirdPart + firstPart), "core §12.2", "entry 2: it begins before entry 1"},
-	{"overlapping parts", "changelist", index(upLink + listMD + firstPart + swap(thirdPart, "T12", "T11")), "core §12.2", "entry 2: it begins before entry 1 ends"},
-	{"a gap", "changelist", index(upLink + listMD + firstPart + swap(thirdPart, "T12", "T13")), "core §12.2", "entry 2: it begins after entry 1 ends"},
-	{"no capability of an entry", "capabilitylist", urlset(swap(goodCapable, ` capability="changelist"`, "")), "core §9", "entry 1: capability is missing"},
-	{"another capability of an entry", "description", urlset(about + describedMD + swap(listed, "</url>", about+"</url>")), "core §8", `entry 1: capability must be capabilitylist, not "changelist"`},
+	{"overlapping parts", "changelist", index(
+		upLink + listMD + firstPart + swap(thirdPart, "T12", "T11"),
+	), "core §12.2", "entry 2: it begins before entry 1 ends"},
+	{"a gap", "changelist", index(
+		upLink + listMD + firstPart + swap(thirdPart, "T12", "T13"),
+	), "core §12.2", "entry 2: it begins after entry 1 ends"},
+	{"no capability of an entry", "capabilitylist", urlset(
+		swap(goodCapable, ` capability="changelist"`, ""),
+	), "core §9", "entry 1: capability is missing"},
+	{"another capability of an entry", "description", urlset(
+		about + describedMD + swap(listed, "</url>", about+"</url>"),
+	), "core §8", `entry 1: capability must be capabilitylist, not "changelist"`},
 	{"twice", "capabilitylist", urlset(goodCapable + listed), "core §9", `entry 3: "changelist" is listed again`},
 	{"no hub", "capabilitylist", urlset(swap(goodCapable, `rel="hub"`, `rel="via"`)), "CN §5", "entry 2: a channel must have a link with rel=hub"},
 }
@@ -168,13 +228,15 @@ func TestEveryOddityIsShown(t *testing.T) {
 
 func TestInspectorSaysNothing(t *testing.T) {
 	for name, tt := range map[string]struct{ capability, doc string }{
-		"Change List":         {"changelist", urlset(goodList)},
-		"of any capability":   {"", urlset(goodList)},
-		"open, empty":         {"changelist", urlset(upLink + `<rs:md capability="changelist" from="2026-03-01T00:00:00Z"/>`)},
-		"Resource List":       {"resourcelist", urlset(goodResources)},
-		"Change List Index":   {"changelist", index(goodIndex)},
-		"closed index":        {"changelist", index(upLink + listMD + firstPart + thirdPart)},
-		"Resource List Index": {"resourcelist", index(upLink + resourceMD + `<sitemap><loc>https://a.example/1</loc><rs:md at="2026-03-01T00:00:00Z"/></sitemap>`)},
+		"Change List":       {"changelist", urlset(goodList)},
+		"of any capability": {"", urlset(goodList)},
+		"open, empty":       {"changelist", urlset(upLink + `<rs:md capability="changelist" from="2026-03-01T00:00:00Z"/>`)},
+		"Resource List":     {"resourcelist", urlset(goodResources)},
+		"Change List Index": {"changelist", index(goodIndex)},
+		"closed index":      {"changelist", index(upLink + listMD + firstPart + thirdPart)},
+		"Resource List Index": {"resourcelist", index(
+			upLink + resourceMD + `<sitemap><loc>https://a.example/1</loc><rs:md at="2026-03-01T00:00:00Z"/></sitemap>`,
+		)},
 		"Capability List":     {"capabilitylist", urlset(goodCapable)},
 		"Source Description":  {"description", urlset(goodDescription)},
 		"Descriptions' index": {"description", index(about + describedMD + swap(swap(described, "<url>", "<sitemap>"), "</url>", "</sitemap>"))},

@@ -34,7 +34,9 @@ func TestValidateNotificationAccepts(t *testing.T) {
 		"broken hash":          urlset(goodHead + strings.Replace(goodURL, "change=", `hash="x" length="y" change=`, 1)),
 		"another kind":         urlset(strings.Replace(goodHead, "change-not", "framework-not", 1)),
 		"loc that is no URL":   urlset(goodHead + strings.Replace(goodURL, "http://h/a", "urn:isbn:0451450523", 1)),
-		"loc of another":       urlset(goodHead + strings.Replace(goodURL, "</url>", `<x:y xmlns:x="x"><x:loc>/b</x:loc><loc>/c</loc></x:y></url>`, 1)),
+		"loc of another": urlset(
+			goodHead + strings.Replace(goodURL, "</url>", `<x:y xmlns:x="x"><x:loc>/b</x:loc><loc>/c</loc></x:y></url>`, 1),
+		),
 	} {
 		if _, err := payload.ValidateNotification(strings.NewReader(doc)); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -64,27 +66,37 @@ func TestValidateNotificationRefuses(t *testing.T) {
 		doc, want string
 		cause     error
 	}{
-		"HTML":               {doc: "<html/>", want: "CN §3: not a ResourceSync document: the root element is \"html\"", cause: payload.ErrNotResourceSync},
-		"other namespace":    {doc: `<urlset xmlns="u"/>`, want: "CN §3: not a ResourceSync document: the root element is \"urlset\" in the namespace \"u\"", cause: payload.ErrNotResourceSync},
-		"index":              {doc: string(document(t, "changelist-index.xml")), want: "CN §3: the root element must be urlset"},
-		"JSON":               {doc: "{}", want: "CN §3: the body must be an XML document: not well-formed XML, line 1: text outside", cause: payload.ErrSyntax},
-		"not well-formed":    {doc: urlset(goodHead+goodURL) + "x", want: "CN §3: the body must be an XML document: not well-formed XML, line 1: text outside", cause: payload.ErrSyntax},
-		"doctype":            {doc: "<!DOCTYPE urlset>" + urlset(goodHead), want: "CN §3: the body must be an XML document: a document type", cause: payload.ErrDoctype},
-		"Latin-1":            {doc: "<?xml version='1.0' encoding='latin1'?>" + urlset(goodHead), want: "CN §3: the body must be an XML document: only UTF-8", cause: payload.ErrEncoding},
-		"too deep":           {doc: urlset(goodHead + strings.Repeat("<a>", 40)), want: "core §7: the document is over a limit: elements nested", cause: payload.ErrTooDeep},
-		"large tag":          {doc: urlset(goodHead + "<!--" + strings.Repeat(" ", payload.MaxEntryBytes+1) + "-->"), want: "core §7: the document is over a limit: document too large", cause: payload.ErrTooLarge},
-		"50,001 entries":     {doc: urlset(goodHead + strings.Repeat(goodURL, payload.MaxEntries+1)), want: "core §7: the document is over a limit: too many entries", cause: payload.ErrTooManyEntries},
-		"no md":              {doc: urlset(goodURL), want: "CN §3: urlset has no rs:md"},
-		"md of another":      {doc: urlset(strings.Replace(goodHead, "rs:md", "md", 1) + goodURL), want: "CN §3: urlset has no rs:md"},
-		"two md":             {doc: urlset(goodHead + goodURL + goodHead), want: "core §7: urlset must have exactly one rs:md, not 2"},
-		"no capability":      {doc: head(`capability="change-notification"`, ""), want: "CN §3: capability is missing"},
-		"other capability":   {doc: head("change-notification", "changelist"), want: "CN §3: capability must be change-notification, not \"changelist\""},
-		"no from":            {doc: head(`from="2026-03-01T09:00:00Z"`, ""), want: "CN §3: from is missing"},
-		"no until":           {doc: head(`until="2026-03-01T10:00:00Z"`, ""), want: "CN §3: until is missing"},
-		"empty until":        {doc: head(`2026-03-01T10:00:00Z`, ""), want: "CN §3: until is missing"},
-		"broken from":        {doc: head("2026-03-01T09:00:00Z", "09:00"), want: "core §7: from must be a W3C Datetime, not \"09:00\""},
-		"broken until":       {doc: head("2026-03-01T10:00:00Z", "soon"), want: "core §7: until must be a W3C Datetime, not \"soon\""},
-		"until before from":  {doc: urlset(strings.Replace(goodHead, "10:00:00Z", "08:00:00Z", 1)), want: "CN §3: until \"2026-03-01T08:00:00Z\" is before from"},
+		"HTML":            {doc: "<html/>", want: "CN §3: not a ResourceSync document: the root element is \"html\"", cause: payload.ErrNotResourceSync},
+		"other namespace": {doc: `<urlset xmlns="u"/>`, want: "CN §3: not a ResourceSync document: the root element is \"urlset\" in the namespace \"u\"", cause: payload.ErrNotResourceSync},
+		"index":           {doc: string(document(t, "changelist-index.xml")), want: "CN §3: the root element must be urlset"},
+		"JSON":            {doc: "{}", want: "CN §3: the body must be an XML document: not well-formed XML, line 1: text outside", cause: payload.ErrSyntax},
+		"not well-formed": {doc: urlset(goodHead+goodURL) + "x", want: "CN §3: the body must be an XML document: not well-formed XML, line 1: text outside", cause: payload.ErrSyntax},
+		"doctype":         {doc: "<!DOCTYPE urlset>" + urlset(goodHead), want: "CN §3: the body must be an XML document: a document type", cause: payload.ErrDoctype},
+		"Latin-1":         {doc: "<?xml version='1.0' encoding='latin1'?>" + urlset(goodHead), want: "CN §3: the body must be an XML document: only UTF-8", cause: payload.ErrEncoding},
+		"too deep":        {doc: urlset(goodHead + strings.Repeat("<a>", 40)), want: "core §7: the document is over a limit: elements nested", cause: payload.ErrTooDeep},
+		"large tag": {
+			doc:   urlset(goodHead + "<!--" + strings.Repeat(" ", payload.MaxEntryBytes+1) + "-->"),
+			want:  "core §7: the document is over a limit: document too large",
+			cause: payload.ErrTooLarge,
+		},
+		"50,001 entries": {
+			doc:   urlset(goodHead + strings.Repeat(goodURL, payload.MaxEntries+1)),
+			want:  "core §7: the document is over a limit: too many entries",
+			cause: payload.ErrTooManyEntries,
+		},
+		"no md":            {doc: urlset(goodURL), want: "CN §3: urlset has no rs:md"},
+		"md of another":    {doc: urlset(strings.Replace(goodHead, "rs:md", "md", 1) + goodURL), want: "CN §3: urlset has no rs:md"},
+		"two md":           {doc: urlset(goodHead + goodURL + goodHead), want: "core §7: urlset must have exactly one rs:md, not 2"},
+		"no capability":    {doc: head(`capability="change-notification"`, ""), want: "CN §3: capability is missing"},
+		"other capability": {doc: head("change-notification", "changelist"), want: "CN §3: capability must be change-notification, not \"changelist\""},
+		"no from":          {doc: head(`from="2026-03-01T09:00:00Z"`, ""), want: "CN §3: from is missing"},
+		"no until":         {doc: head(`until="2026-03-01T10:00:00Z"`, ""), want: "CN §3: until is missing"},
+		"empty until":      {doc: head(`2026-03-01T10:00:00Z`, ""), want: "CN §3: until is missing"},
+		"broken from":      {doc: head("2026-03-01T09:00:00Z", "09:00"), want: "core §7: from must be a W3C Datetime, not \"09:00\""},
+		"broken until":     {doc: head("2026-03-01T10:00:00Z", "soon"), want: "core §7: until must be a W3C Datetime, not \"soon\""},
+		"until before from": {doc: urlset(
+			strings.Replace(goodHead, "10:00:00Z", "08:00:00Z", 1),
+		), want: "CN §3: until \"2026-03-01T08:00:00Z\" is before from"},
 		"url attributes":     {doc: url("<url>", `<url id="1">`), want: "CN §3: entry 1: url must not have attributes"},
 		"no loc":             {doc: url("<loc>http://h/a</loc>", ""), want: "CN §3: entry 1: loc is missing"},
 		"empty loc":          {doc: url("http://h/a", " "), want: "CN §3: entry 1: loc is missing"},
@@ -100,8 +112,12 @@ func TestValidateNotificationRefuses(t *testing.T) {
 		"order":              {doc: urlset(goodHead + goodURL + earlier), want: "CN §3: entry 2: its datetime is before that of entry 1"},
 		"before from":        {doc: url("09:30", "08:59"), want: "core §7: entry 1: its datetime is before from"},
 		"after until":        {doc: url("09:30:00Z", "10:00:00.000001Z"), want: "core §7: entry 1: its datetime is after until"},
-		"newest after until": {doc: urlset(goodHead + goodURL + strings.Replace(goodURL, "09:30", "10:30", 1)), want: "core §7: entry 2: its datetime is after until"},
-		"late head":          {doc: urlset(strings.Replace(goodURL, "09:30", "08:59", 1) + goodHead), want: "core §7: entry 1: its datetime is before from"},
+		"newest after until": {doc: urlset(
+			goodHead + goodURL + strings.Replace(goodURL, "09:30", "10:30", 1),
+		), want: "core §7: entry 2: its datetime is after until"},
+		"late head": {doc: urlset(
+			strings.Replace(goodURL, "09:30", "08:59", 1) + goodHead,
+		), want: "core §7: entry 1: its datetime is before from"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := payload.ValidateNotification(strings.NewReader(tt.doc))

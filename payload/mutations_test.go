@@ -52,7 +52,9 @@ func generalMutations(name, doc string) []mutation {
 		{name, md, `<rs:md capability="other"`, "core §7", "rs:md/@capability", payload.Error},
 		{name, md, `<rs:md x="y" capability="` + capability + `"`, "core §7", "", payload.Error},
 		{name, md, `<rs:md type="a/b" capability="` + capability + `"`, "core §7", "", payload.Error},
-		{name, wholeMD, strings.ReplaceAll(strings.ReplaceAll(wholeMD, ` capability="`, ` rs:capability="`), ` until="`, ` rs:until="`), "core §7", "", payload.Error},
+		{name, wholeMD, strings.ReplaceAll(
+			strings.ReplaceAll(wholeMD, ` capability="`, ` rs:capability="`), ` until="`, ` rs:until="`,
+		), "core §7", "", payload.Error},
 		{name, wholeMD, wholeMD + wholeMD, "core §7", "rs:md", payload.Error},
 		{name, first, "<" + entry + ` lang="en">`, clause, entry + "[1]", payload.Error},
 		{name, loc, "", "core §7", entry + "[1]/loc", payload.Error},
@@ -61,7 +63,9 @@ func generalMutations(name, doc string) []mutation {
 		{name, loc, loc + "<changefreq>often</changefreq>", "core §7", entry + "[1]/changefreq", payload.Error},
 		{
 			name, doc[strings.Index(doc, first) : strings.Index(doc, "</"+entry+">")+len("</"+entry+">")],
-			strings.NewReplacer(first, "<"+other+">", "</"+entry+">", "</"+other+">").Replace(doc[strings.Index(doc, first) : strings.Index(doc, "</"+entry+">")+len("</"+entry+">")]),
+			strings.NewReplacer(first, "<"+other+">", "</"+entry+">", "</"+other+">").Replace(
+				doc[strings.Index(doc, first) : strings.Index(doc, "</"+entry+">")+len("</"+entry+">")],
+			),
 			"core §7", entry + "[1]", payload.Error,
 		},
 		{name, "</" + entry + ">", `<rs:ln rel="alternate" type="a/b" href="/a"/></` + entry + ">", "core §7", "@href", payload.Error},
@@ -251,9 +255,18 @@ var recommendations = []mutation{
 	{"resourcelist index", upLine, upLine + `<rs:ln rel="index" href="https://source.example/"/>`, "core §7", "rs:ln[@rel='index']", payload.Note},
 	{"changelist-archive", upLine, upLine + `<rs:ln rel="archives" href="https://source.example/"/>`, "archives §2.2", "rs:ln[@rel='archives']", payload.Note},
 	{"changelist", ` pri="1"`, ` length="8876"`, "core §14.2", "url[1]/rs:ln[1]", payload.Warning},
-	{"changelist", `rel="alternate" href="https://other.example/alternate" type="text/html"`, `rel="alternate" href="https://other.example/alternate"`, "core §14.3", "url[1]/rs:ln[2]/@type", payload.Warning},
+	{
+		"changelist", `rel="alternate" href="https://other.example/alternate" type="text/html"`,
+		`rel="alternate" href="https://other.example/alternate"`, "core §14.3",
+		"url[1]/rs:ln[2]/@type", payload.Warning,
+	},
 	{"changelist", `rel="timegate"`, `rel="timegate" type="text/html"`, "core §14.6", "url[1]/rs:ln[9]", payload.Warning},
-	{"changelist", `rel="memento" href="https://other.example/memento" modified="2026-03-01T08:00:00Z"`, `rel="memento" href="https://other.example/memento"`, "core §14.6", "url[1]/rs:ln[8]/@modified", payload.Note},
+	{
+		"changelist",
+		`rel="memento" href="https://other.example/memento" modified="2026-03-01T08:00:00Z"`,
+		`rel="memento" href="https://other.example/memento"`, "core §14.6",
+		"url[1]/rs:ln[8]/@modified", payload.Note,
+	},
 	{"changelist", `rel="collection"`, `rel="collektion"`, "core §7", "url[1]/rs:ln[11]/@rel", payload.Note},
 	{"changelist", upLine, upLine + `<rs:ln rel="about-us" href="https://source.example/"/>`, "core §7", "rs:ln[2]/@rel", payload.Note},
 	{"resourcelist", "https://source.example/b", "https://source.example/a", "core §10.1", "url[2]/loc", payload.Warning},

@@ -172,8 +172,10 @@ func TestReadRefuses(t *testing.T) {
 		"large loc":        {urlset("<url><loc>" + strings.Repeat("a<!-- -->", 1001) + "</loc></url>"), payload.ErrTooLarge},
 		"large tag":        {urlset(`<url><rs:md type="` + strings.Repeat("a", 1000) + `"/></url>`), payload.ErrTooLarge},
 		"large links":      {urlset(`<url>` + strings.Repeat(`<rs:ln href="`+strings.Repeat("a", 400)+`"/>`, 3) + `</url>`), payload.ErrTooLarge},
-		"large md":         {urlset(`<url><rs:md type="` + strings.Repeat("a", 600) + `"/><lastmod>` + strings.Repeat("a", 600) + `</lastmod></url>`), payload.ErrTooLarge},
-		"large head":       {urlset(strings.Repeat(`<rs:ln href="`+strings.Repeat("a", 400)+`"/>`, 3)), payload.ErrTooLarge},
+		"large md": {urlset(
+			`<url><rs:md type="` + strings.Repeat("a", 600) + `"/><lastmod>` + strings.Repeat("a", 600) + `</lastmod></url>`,
+		), payload.ErrTooLarge},
+		"large head": {urlset(strings.Repeat(`<rs:ln href="`+strings.Repeat("a", 400)+`"/>`, 3)), payload.ErrTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := readAll(tt.doc, lim); !errors.Is(err, tt.want) {

@@ -130,7 +130,10 @@ func write(t *rapid.T, iv payload.Interval, up string, entries []payload.Entry) 
 
 // seeds are documents for the fuzz targets.
 func seeds(f *testing.F) []string {
-	docs := []string{"", "{}", "<a/>", urlset(goodHead + goodURL), urlset(goodURL + goodHead), urlset(`<rs:md/><rs:ln rel="up"/>` + "<url><loc>a</loc>")}
+	docs := []string{
+		"", "{}", "<a/>", urlset(goodHead + goodURL), urlset(goodURL + goodHead),
+		urlset(`<rs:md/><rs:ln rel="up"/>` + "<url><loc>a</loc>"),
+	}
 	for _, name := range []string{
 		"resourcedump.xml", "resourcedump-manifest.xml", "changedump.xml", "changedump-manifest.xml",
 		"changelist-archive.xml", "resourcelist-archive-index.xml", "changenotification.xml", "foreign-notification.xml", "capabilitylist.xml", "description.xml",

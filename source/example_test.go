@@ -41,6 +41,9 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(sent, grant.Name(), grant.Covers(topic.Parse("https://archive.example/books/change/")), grant.Covers(topic.Parse("https://other.example/")))
+	fmt.Println(
+		sent, grant.Name(), grant.Covers(topic.Parse("https://archive.example/books/change/")),
+		grant.Covers(topic.Parse("https://other.example/")),
+	)
 	// Output: [token] archive true false
 }

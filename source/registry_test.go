@@ -142,7 +142,9 @@ func TestAuthenticate(t *testing.T) {
 		one, two := s.registered(t, "one"), s.registered(t, "two")
 		for token, name := range map[source.Token]string{one: "one", two: "two"} {
 			grant, err := r.Authenticate(t.Context(), token)
-			if err != nil || grant.Name() != name || !grant.Covers(topic.Parse("https://a.example/"+name+"/x")) || grant.Covers(topic.Parse("https://a.example/other")) {
+			if err != nil || grant.Name() != name || !grant.Covers(
+				topic.Parse("https://a.example/"+name+"/x"),
+			) || grant.Covers(topic.Parse("https://a.example/other")) {
 				t.Errorf("%s: %v, %v", name, grant, err)
 			}
 		}

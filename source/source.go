@@ -42,7 +42,10 @@ var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // CheckName refuses what is no name of a Source.
 func CheckName(s string) error {
 	if !name.MatchString(s) {
-		return fmt.Errorf("%.80q is not a name of letters, digits, dots, underscores and hyphens that begins with a letter or a digit and has at most 64 characters", s)
+		return fmt.Errorf(
+			"%.80q is not a name of letters, digits, dots, underscores and hyphens that begins with a letter or a digit and has at most 64 characters",
+			s,
+		)
 	}
 	return nil
 }

@@ -127,7 +127,9 @@ func (a *asker) verify(ctx context.Context, j *job) move {
 		a.docket.note(lane, silent)
 		pause, ok := j.again(a.cfg)
 		if ok {
-			a.logger.Debug("callback did not answer, will be asked again", "request", j.req, "pause", pause, "error", err)
+			a.logger.Debug(
+				"callback did not answer, will be asked again", "request", j.req, "pause", pause, "error", err,
+			)
 			return move{pause: pause}
 		}
 		a.logger.Info("callback did not answer, request dropped", "request", j.req, "error", err)
@@ -214,7 +216,10 @@ func (a *asker) deny(ctx context.Context, j *job) move {
 	case noAnswer(err):
 		a.docket.note(lane, silent)
 		if pause, ok := j.again(a.cfg); ok {
-			a.logger.Debug("callback did not take the denial, will be told again", "request", j.req, "pause", pause, "error", err)
+			a.logger.Debug(
+				"callback did not take the denial, will be told again", "request", j.req,
+				"pause", pause, "error", err,
+			)
 			return move{pause: pause}
 		}
 		a.logger.Info("callback could not be told of its denial", "request", j.req, "error", err)

@@ -50,7 +50,9 @@ func (s *Service) Lost(shard Shard) {
 	}
 	running, untold := s.docket.leave(shard)
 	if untold > 0 {
-		s.logger.Warn("a shard was lost with callbacks that were not told of their denial", "shard", shard, "callbacks", untold)
+		s.logger.Warn(
+			"a shard was lost with callbacks that were not told of their denial", "shard", shard, "callbacks", untold,
+		)
 	}
 	if !allDone(running, lostGrace) {
 		for _, j := range running {
@@ -128,7 +130,10 @@ func (s *Service) drain(cancel context.CancelFunc) error {
 	if s.idleWithin(s.cfg.DrainTimeout) {
 		return nil
 	}
-	s.logger.Warn("stopping with requests unfinished; the next owner of their shards carries on with them", "in_flight", s.docket.inFlight())
+	s.logger.Warn(
+		"stopping with requests unfinished; the next owner of their shards carries on with them",
+		"in_flight", s.docket.inFlight(),
+	)
 	cancel()
 	if s.idleWithin(drainGrace) {
 		return nil

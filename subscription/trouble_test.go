@@ -401,7 +401,11 @@ func TestReplace(t *testing.T) {
 		asked []subscription.Secret
 	}{
 		{"while it hangs", hang, []subscription.Secret{"one", "three"}},
-		{"while it waits for a retry", func(context.Context, subscription.Request, string) error { return errAway }, []subscription.Secret{"one", "three"}},
+		{"while it waits for a retry", func(
+			context.Context, subscription.Request, string,
+		) error {
+			return errAway
+		}, []subscription.Secret{"one", "three"}},
 		{"just as it is confirmed", func(ctx context.Context, _ subscription.Request, _ string) error {
 			<-ctx.Done()
 			<-time.After(time.Second) // does not heed ctx at once

@@ -1,6 +1,9 @@
 package topic
 
-import "strings"
+import (
+	"log/slog"
+	"strings"
+)
 
 // Address is the address of a topic or a callback, in two forms: as it was spelled, and its Key.
 // The zero Address is that of the empty text. Addresses are cheap to copy. Two are equal (==) if
@@ -14,11 +17,11 @@ func Parse(raw string) Address { return Address{raw, Key(raw)} }
 // nothing: the caller vouches that the key is the Key of the spelling.
 func Stored(spelling, key string) Address { return Address{spelling, key} }
 
-// ByKey returns the Address of a record that holds only the Key, which is its spelling, too.
-func ByKey(key string) Address { return Address{key, key} }
-
 // String returns the address as it was spelled.
 func (a Address) String() string { return a.spelling }
+
+// LogValue logs the address as it was spelled.
+func (a Address) LogValue() slog.Value { return slog.StringValue(a.spelling) }
 
 // Key returns the form by which the address is compared. See the function Key.
 func (a Address) Key() string { return a.key }

@@ -42,7 +42,10 @@ func TestKey(t *testing.T) {
 }
 
 func FuzzKey(f *testing.F) {
-	for _, s := range []string{"", "http://a.example/%7E%2f", "%4%31", "%", "%%41", "%25%37%45", "http://a.example/\xff%C3", "HTTP://a/é", "%48ttp://", "HTTP%3A//"} {
+	for _, s := range []string{
+		"", "http://a.example/%7E%2f", "%4%31", "%", "%%41", "%25%37%45",
+		"http://a.example/\xff%C3", "HTTP://a/é", "%48ttp://", "HTTP%3A//",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {

@@ -11,6 +11,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/store/pebblestore"
+	"carillon/topic"
 	"carillon/transfer"
 )
 
@@ -18,7 +19,7 @@ import (
 func Example() {
 	ctx := context.Background()
 	from, to := openExample(), openExample()
-	p := delivery.Publication{Topic: "https://source.example/bells", ContentType: "text/plain", Body: []byte("ding")}
+	p := delivery.Publication{Topic: topic.Parse("https://source.example/bells"), ContentType: "text/plain", Body: []byte("ding")}
 	if _, err := from.Log.Append(ctx, p, uuid.New(), time.Now()); err != nil {
 		log.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Println(summary.Counts)
-	n, err := to.Log.Read(ctx, p.Topic, 1)
+	n, err := to.Log.Read(ctx, p.Topic.String(), 1)
 	if err != nil {
 		log.Fatal(err)
 	}

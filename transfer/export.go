@@ -14,6 +14,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // ExportConfig says what the header of a stream tells, and who hears how far
@@ -75,7 +76,9 @@ func (e *exporter) exportSources(ctx context.Context) error {
 }
 
 func (e *exporter) exportLogs(ctx context.Context) error {
-	topics, err := sorted(e.Log.Topics(ctx), func(a, b delivery.TopicState) int { return strings.Compare(a.Topic, b.Topic) })
+	topics, err := sorted(
+		e.Log.Topics(ctx), func(a, b delivery.TopicState) int { return strings.Compare(a.Topic, b.Topic) },
+	)
 	if err != nil {
 		return err
 	}
@@ -134,12 +137,14 @@ func (e *exporter) exportRequests(ctx context.Context) error {
 }
 
 func (e *exporter) exportPings(ctx context.Context) error {
-	pings, err := sorted(e.Pings.Waiting(ctx), func(a, b delivery.Ping) int { return strings.Compare(a.Topic, b.Topic) })
+	pings, err := sorted(e.Pings.Waiting(ctx), func(a, b delivery.Ping) int {
+		return strings.Compare(a.Topic.String(), b.Topic.String())
+	})
 	if err != nil {
 		return err
 	}
 	for _, p := range pings {
-		if err := e.w.ping(p.Topic); err != nil {
+		if err := e.w.ping(p.Topic.String()); err != nil {
 			return err
 		}
 	}
@@ -170,7 +175,7 @@ const maxGaps = 1000
 // exportMember writes a subscription and its gaps as they were at the topic's head
 // in the stream: the target gives out the numbers above it once more.
 func (e *exporter) exportMember(ctx context.Context, m delivery.Member) error {
-	head := e.heads[subscription.Key(m.Topic)]
+	head := e.heads[topic.Key(m.Topic)]
 	m.Start, m.Settled = min(m.Start, uint64(head)), min(m.Settled, head)
 	if m.ReplayLast = min(m.ReplayLast, head); m.ReplayNext > m.ReplayLast {
 		m.ReplayNext, m.ReplayLast = 0, 0

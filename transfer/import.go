@@ -163,7 +163,7 @@ func (o *order) check(r record) error {
 		rising = o.topic.Topic < r.Topic
 		o.topic, o.seq = r.TopicState, 0
 	case notificationRecord:
-		if subscription.Key(r.Topic) != o.topic.Topic || r.Seq > o.topic.Head {
+		if r.Topic.Key() != o.topic.Topic || r.Seq > o.topic.Head {
 			return errors.New("a notification that does not belong to the topic before it")
 		}
 		rising = o.seq < r.Seq
@@ -174,7 +174,7 @@ func (o *order) check(r record) error {
 		}
 	case pingRecord:
 		if last, ok := o.last.(pingRecord); ok {
-			rising = strings.Compare(last.topic, r.topic) < 0
+			rising = strings.Compare(last.topic.String(), r.topic.String()) < 0
 		}
 	case memberRecord:
 		rising = o.member.ID == uuid.Nil || compareIDs(o.member.ID, r.ID) < 0

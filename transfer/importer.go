@@ -7,6 +7,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/source"
+	"carillon/topic"
 )
 
 // ErrNotEmpty: the target keeps something already, and Merge was not asked for.
@@ -29,7 +30,7 @@ type importer struct {
 	bytes         int // of their bodies
 	topics        []delivery.TopicState
 	open          bool // the last topic's notifications are still coming
-	pings         []string
+	pings         []topic.Address
 	members       []delivery.Member
 	gaps          []delivery.Gap
 }

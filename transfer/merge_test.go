@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
-	"carillon/subscription"
+	"carillon/topic"
 	"carillon/transfer"
 )
 
@@ -127,7 +127,7 @@ func TestMergeRefusesWhatCannotBeTold(t *testing.T) {
 		}
 		must(t, from.Target.PutMembers(t.Context(), []delivery.Member{member(towers, "https://x.example/", 0, 9)}))
 	}
-	if subscription.Key(towers) != towers {
+	if topic.Key(towers) != towers {
 		t.Error("the test means a topic that is its own key")
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/subscription"
+	"carillon/topic"
 	"carillon/transfer"
 )
 
@@ -41,15 +42,18 @@ func anySeq(t *rapid.T, label string, least delivery.Seq) delivery.Seq {
 func TestAnyRecordComesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want shelf
-		topic := "t" + anyText(t, "topic")
+		topicURL := "t" + anyText(t, "topic")
 		head := anySeq(t, "head", 2)
 		want.topics = []delivery.TopicState{{
-			Topic: subscription.Key(topic), First: 1, Head: head,
-			Last: delivery.Last{ID: anyID(t, "last"), Until: anyText(t, "until"), Digest: [32]byte(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "digest"))},
+			Topic: topic.Key(topicURL), First: 1, Head: head,
+			Last: delivery.Last{
+				ID: anyID(t, "last"), Until: anyText(t, "until"),
+				Digest: [32]byte(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "digest")),
+			},
 		}}
 		n := &delivery.Notification{
 			Publication: delivery.Publication{
-				Topic: topic, ContentType: anyText(t, "type"), From: anyText(t, "from"), Until: anyText(t, "to"),
+				Topic: topic.Parse(topicURL), ContentType: anyText(t, "type"), From: anyText(t, "from"), Until: anyText(t, "to"),
 				Body: rapid.SliceOf(rapid.Byte()).Draw(t, "body"),
 			},
 			ID: anyID(t, "id"), Seq: delivery.Seq(rapid.Uint64Range(1, uint64(head)).Draw(t, "seq")), Accepted: anyTime(t, "accepted"),
@@ -60,10 +64,10 @@ func TestAnyRecordComesBack(t *testing.T) {
 		}
 		want.notifications = []*delivery.Notification{n}
 		callback := anyText(t, "callback")
-		id := subscription.NewID(topic, callback)
+		id := subscription.NewID(topicURL, callback)
 		want.requests = []subscription.Request{{
 			ID: id, Token: anyID(t, "token"), Mode: rapid.SampledFrom([]subscription.Mode{"subscribe", "unsubscribe"}).Draw(t, "mode"),
-			Topic: topic, Callback: callback, Secret: subscription.Secret(anyText(t, "secret")),
+			Topic: topicURL, Callback: callback, Secret: subscription.Secret(anyText(t, "secret")),
 			Lease: time.Duration(rapid.Int64().Draw(t, "lease")), Received: anyTime(t, "received"),
 			VerifyToken: subscription.Secret(anyText(t, "verify token")),
 		}}
@@ -71,10 +75,10 @@ func TestAnyRecordComesBack(t *testing.T) {
 			want.requests[0].Since = anyTime(t, "since")
 			want.requests[0].Start = rapid.Uint64Range(0, uint64(head)).Draw(t, "start of the request")
 		}
-		want.pings = []string{"p" + anyText(t, "ping")}
+		want.pings = []topic.Address{topic.Parse("p" + anyText(t, "ping"))}
 		m := delivery.Member{
 			Subscription: subscription.Subscription{
-				ID: id, Topic: topic, Callback: callback, Secret: subscription.Secret(anyText(t, "key")),
+				ID: id, Topic: topicURL, Callback: callback, Secret: subscription.Secret(anyText(t, "key")),
 				Lease: time.Duration(rapid.Int64().Draw(t, "granted")), Expires: anyTime(t, "expires"), Created: anyTime(t, "created"),
 			},
 			Position: delivery.Position{
@@ -152,7 +156,7 @@ type shelf struct {
 	topics        []delivery.TopicState
 	notifications []*delivery.Notification
 	requests      []subscription.Request
-	pings         []string
+	pings         []topic.Address
 	members       []delivery.Member
 	gaps          []delivery.Gap
 }
@@ -198,8 +202,8 @@ func (s *shelf) Gaps(context.Context, subscription.ID, int) ([]delivery.Gap, err
 
 func (s *shelf) Waiting(context.Context) iter.Seq2[delivery.Ping, error] {
 	var pings []delivery.Ping
-	for _, topic := range s.pings {
-		pings = append(pings, delivery.Ping{Topic: topic})
+	for _, at := range s.pings {
+		pings = append(pings, delivery.Ping{Topic: at})
 	}
 	return values(pings)
 }
@@ -209,7 +213,7 @@ func (s *shelf) Submit(_ context.Context, r subscription.Request) error {
 	return nil
 }
 
-func (s *shelf) Ping(_ context.Context, topics []string) ([]delivery.Ping, error) {
+func (s *shelf) Ping(_ context.Context, topics []topic.Address) ([]delivery.Ping, error) {
 	s.pings = append(s.pings, topics...)
 	return nil, nil
 }

@@ -10,6 +10,7 @@ import (
 	"carillon/delivery"
 	"carillon/source"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // record is what a line after the header holds.
@@ -20,7 +21,7 @@ type (
 	topicRecord        struct{ delivery.TopicState }
 	notificationRecord struct{ *delivery.Notification }
 	requestRecord      struct{ subscription.Request }
-	pingRecord         struct{ topic string }
+	pingRecord         struct{ topic topic.Address }
 	memberRecord       struct{ delivery.Member }
 	gapRecord          struct{ delivery.Gap }
 )
@@ -82,7 +83,7 @@ func (l sourceLine) record() (record, error) {
 func (l topicLine) record() (record, error) {
 	err := errors.Join(
 		must(l.Topic != "", "topic is empty"),
-		must(subscription.Key(string(l.Topic)) == string(l.Topic), "topic is not in the form to compare by"+older),
+		must(topic.Key(string(l.Topic)) == string(l.Topic), "topic is not in the form to compare by"+older),
 		within("head", l.Head, 1),
 		must(l.LastID != uuid.Nil, "last_id is missing"),
 	)
@@ -95,7 +96,7 @@ func (l topicLine) record() (record, error) {
 func (l notificationLine) record(maxBody int64) (record, error) {
 	n := &delivery.Notification{
 		Publication: delivery.Publication{
-			Topic: string(l.Topic), ContentType: string(l.ContentType),
+			Topic: topic.Parse(string(l.Topic)), ContentType: string(l.ContentType),
 			From: string(l.From), Until: string(l.Until), Body: l.Body,
 		},
 		ID: l.ID, Seq: l.Seq, After: l.After, Accepted: l.Accepted,
@@ -121,7 +122,10 @@ func (l requestLine) record() (record, error) {
 		VerifyToken: subscription.Secret(l.Verify), Since: l.Since, Start: uint64(l.Start),
 	}
 	return requestRecord{r}, errors.Join(
-		must(l.Mode == subscription.ModeSubscribe || l.Mode == subscription.ModeUnsubscribe, "mode is neither subscribe nor unsubscribe"),
+		must(
+			l.Mode == subscription.ModeSubscribe || l.Mode == subscription.ModeUnsubscribe,
+			"mode is neither subscribe nor unsubscribe",
+		),
 		must(l.Token != uuid.Nil, "token is missing"),
 		identified(l.ID, l.Topic, l.Callback),
 		given("received", l.Received),
@@ -131,7 +135,7 @@ func (l requestLine) record() (record, error) {
 }
 
 func (l pingLine) record() (record, error) {
-	return pingRecord{string(l.Topic)}, must(l.Topic != "", "topic is empty")
+	return pingRecord{topic.Parse(string(l.Topic))}, must(l.Topic != "", "topic is empty")
 }
 
 func (l subscriptionLine) record() (record, error) {
@@ -198,6 +202,9 @@ func given(field string, t time.Time) error { return must(!t.IsZero(), field+" i
 
 // identified checks the names of a subscription: the ID follows from the others, and
 // only by that would it be found again.
-func identified(id uuid.UUID, topic, callback text) error {
-	return must(id == subscription.NewID(string(topic), string(callback)), "id is not that of the topic and the callback"+older)
+func identified(id uuid.UUID, topicURL, callback text) error {
+	return must(
+		id == subscription.NewID(string(topicURL), string(callback)),
+		"id is not that of the topic and the callback"+older,
+	)
 }

@@ -14,6 +14,7 @@ import (
 	"carillon/source"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
+	"carillon/topic"
 	"carillon/transfer"
 )
 
@@ -38,12 +39,12 @@ func memory(t testing.TB) transfer.Engine {
 }
 
 // content is a publication of any bytes.
-func content(topic string, n int) delivery.Publication {
+func content(topicURL string, n int) delivery.Publication {
 	body := make([]byte, n*37%500)
 	for i := range body {
 		body[i] = byte(i * n)
 	}
-	p := delivery.Publication{Topic: topic, ContentType: "application/octet-stream", Body: body}
+	p := delivery.Publication{Topic: topic.Parse(topicURL), ContentType: "application/octet-stream", Body: body}
 	switch n % 3 {
 	case 1:
 		p.ContentType, p.Links = "text/x-\xff\xfe", []string{`<https://a.example/?b&c="d">; rel="resourcesync"`, "<x>; t=\"\x80\""}
@@ -98,7 +99,7 @@ func fill(t testing.TB, e transfer.Engine, subscribers int) {
 	gone.Publication = content(silent, 2) // covers an interval: its digest is remembered
 	must(t, e.Target.PutNotifications(ctx, append(log, towersOnly)))
 	must(t, e.Target.PutTopics(ctx, []delivery.TopicState{
-		{Topic: subscription.Key(bells), First: 3, Head: log[len(log)-1].Seq, Last: lastOf(log[len(log)-1])},
+		{Topic: topic.Key(bells), First: 3, Head: log[len(log)-1].Seq, Last: lastOf(log[len(log)-1])},
 		{Topic: towers, First: 7, Head: 7, Last: lastOf(towersOnly)},
 		{Topic: silent, First: 13, Head: 12, Last: lastOf(gone)},
 	}))
@@ -126,7 +127,10 @@ func fill(t testing.TB, e transfer.Engine, subscribers int) {
 		gaps = append(
 			gaps,
 			delivery.Gap{Subscription: m.ID, First: 1, Last: 2, Reason: delivery.GapTrimmed, At: noon},
-			delivery.Gap{Subscription: m.ID, First: 3, Last: delivery.Seq(3 + i), Reason: delivery.GapGivenUp, Failure: delivery.ClassTLS, At: noon.Add(9)},
+			delivery.Gap{
+				Subscription: m.ID, First: 3, Last: delivery.Seq(3 + i),
+				Reason: delivery.GapGivenUp, Failure: delivery.ClassTLS, At: noon.Add(9),
+			},
 		)
 		if i%2 == 0 {
 			gaps[len(gaps)-1].Replayed = noon.Add(time.Hour + 5)
@@ -167,7 +171,7 @@ func fillRequests(t testing.TB, e transfer.Engine) {
 		}
 		must(t, e.Subscriptions.Submit(ctx, r))
 	}
-	_, err := e.Pings.Ping(ctx, []string{towers, silent, "https://source.example/%7Enew"})
+	_, err := e.Pings.Ping(ctx, []topic.Address{topic.Parse(towers), topic.Parse(silent), topic.Parse("https://source.example/%7Enew")})
 	must(t, err)
 }
 
@@ -210,10 +214,10 @@ func equalStreams(t testing.TB, got, want []byte) {
 }
 
 // read lists a log from one number on.
-func read(t testing.TB, log delivery.Log, topic string, from delivery.Seq) (all []*delivery.Notification) {
+func read(t testing.TB, log delivery.Log, topicURL string, from delivery.Seq) (all []*delivery.Notification) {
 	t.Helper()
 	for {
-		n, err := log.Read(t.Context(), topic, from)
+		n, err := log.Read(t.Context(), topic.Key(topicURL), from)
 		if errors.Is(err, delivery.ErrEndOfLog) {
 			return all
 		}

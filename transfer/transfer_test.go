@@ -13,6 +13,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/subscription"
+	"carillon/topic"
 	"carillon/transfer"
 )
 
@@ -156,7 +157,7 @@ func TestRefusesATargetThatIsNotEmpty(t *testing.T) {
 			})
 		},
 		"a ping": func(e transfer.Engine) error {
-			_, err := e.Pings.Ping(context.Background(), []string{towers})
+			_, err := e.Pings.Ping(context.Background(), []topic.Address{topic.Parse(towers)})
 			return err
 		},
 		"a log": func(e transfer.Engine) error {

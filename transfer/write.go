@@ -71,7 +71,7 @@ func (w *writer) topic(t delivery.TopicState) error {
 
 func (w *writer) notification(n *delivery.Notification) error {
 	line := notificationLine{
-		Kind: kindNotification, Topic: text(n.Topic), Seq: n.Seq, After: n.After, ID: n.ID, Accepted: n.Accepted.UTC(),
+		Kind: kindNotification, Topic: text(n.Topic.String()), Seq: n.Seq, After: n.After, ID: n.ID, Accepted: n.Accepted.UTC(),
 		ContentType: text(n.ContentType), From: text(n.From), Until: text(n.Until), Body: n.Body,
 	}
 	for _, link := range n.Links {

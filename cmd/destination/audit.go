@@ -57,18 +57,18 @@ func (c *auditCommand) run(ctx context.Context, in surroundings) (err error) {
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	inSync, err := c.tell(in.stdout, all, p.chosen())
+	inSync, err := c.report(in.stdout, all, p.chosen())
 	switch {
 	case err != nil:
 		return fmt.Errorf("printing: %w", err)
 	case !inSync:
-		return errTold
+		return errReported
 	}
 	return nil
 }
 
 // tell prints what the findings come to, and says whether the mirror is in sync.
-func (c *auditCommand) tell(w io.Writer, all mirror.Audited, chosen bool) (inSync bool, err error) {
+func (c *auditCommand) report(w io.Writer, all mirror.Audited, chosen bool) (inSync bool, err error) {
 	off := all.Missing + all.Extra + all.Differing + all.Invalid
 	if !chosen {
 		off += all.Outside
@@ -84,7 +84,10 @@ func (c *auditCommand) tell(w io.Writer, all mirror.Audited, chosen bool) (inSyn
 			Kept      int  `json:"kept"`
 			Outside   int  `json:"outside"`
 			Invalid   int  `json:"invalid"`
-		}{off == 0, all.Entries, all.Changes, all.Missing, all.Extra, all.Differing, all.Kept, all.Outside, all.Invalid})
+		}{
+			off == 0, all.Entries, all.Changes, all.Missing, all.Extra, all.Differing, all.Kept,
+			all.Outside, all.Invalid,
+		})
 		return off == 0, err
 	}
 	verdict := "in sync"
@@ -114,10 +117,10 @@ func findingLine(f *mirror.Finding) string {
 			fmt.Fprintf(&b, "; %s %q is told, %q is there", name, told, have)
 		}
 	}
-	if f.Told != nil && f.Have != nil {
-		told("lastmod", f.Told.LastMod, f.Have.LastMod)
-		told("length", f.Told.Length, f.Have.Length)
-		told("hash", f.Told.Hash, f.Have.Hash)
+	if f.Described != nil && f.Have != nil {
+		told("lastmod", f.Described.LastMod, f.Have.LastMod)
+		told("length", f.Described.Length, f.Have.Length)
+		told("hash", f.Described.Hash, f.Have.Hash)
 	}
 	if f.Reason != "" {
 		fmt.Fprintf(&b, ": %q", f.Reason)

@@ -121,7 +121,10 @@ func TestBaselineAtByBadPackages(t *testing.T) {
 			var entries []payload.Entry
 			contents := map[string]string{}
 			for path, text := range m.past[m.lists[i].At] {
-				e := payload.Entry{Loc: m.URL + path, Path: fmt.Sprintf("/%d", len(entries)), Hash: fmt.Sprintf("sha-256:%x", sha256.Sum256([]byte(text)))}
+				e := payload.Entry{
+					Loc: m.URL + path, Path: fmt.Sprintf("/%d", len(entries)),
+					Hash: fmt.Sprintf("sha-256:%x", sha256.Sum256([]byte(text))),
+				}
 				entries, contents[e.Path] = append(entries, e), strings.ToUpper(text)
 			}
 			head := payload.Head{Capability: payload.CapResourceDumpManifest, At: m.lists[i].At}
@@ -190,7 +193,9 @@ func TestAMirrorThatIsKept(t *testing.T) {
 		if command == "follow" {
 			args = append(args, "--poll", "1m")
 		}
-		if _, logs := r.run(command, 1, args...); !strings.Contains(logs, "kept as it was at a moment, "+last) || !strings.Contains(logs, "destination baseline --at now") {
+		if _, logs := r.run(command, 1, args...); !strings.Contains(
+			logs, "kept as it was at a moment, "+last,
+		) || !strings.Contains(logs, "destination baseline --at now") {
 			t.Errorf("%s: %s", command, logs)
 		}
 	}

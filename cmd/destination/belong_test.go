@@ -32,7 +32,9 @@ func TestMirrorAfterLines(t *testing.T) {
 	if status := p.end(); status != 0 {
 		t.Fatalf("status %d: %s", status, &p.logs)
 	}
-	if _, logs := m.run("incremental", 1, "--topic", s.topic, "--trust-host", strings.TrimPrefix(hub.URL, "http://")); !strings.Contains(logs, "take a baseline first") {
+	if _, logs := m.run(
+		"incremental", 1, "--topic", s.topic, "--trust-host", strings.TrimPrefix(hub.URL, "http://"),
+	); !strings.Contains(logs, "take a baseline first") {
 		t.Errorf("incremental: %s", logs)
 	}
 	got := make(chan any)
@@ -79,7 +81,10 @@ func TestMirrorNotMounted(t *testing.T) {
 				t.Errorf("%s: %s%s", command, out, logs)
 			}
 		}
-		p := start(t, "follow", "--topic", s.topic, "--trust-host", strings.TrimPrefix(s.URL, "http://"), "--data", m.data, "--mirror", m.dir, "--listen", "127.0.0.1:0", "--min-free", "1B")
+		p := start(
+			t, "follow", "--topic", s.topic, "--trust-host", strings.TrimPrefix(s.URL, "http://"),
+			"--data", m.data, "--mirror", m.dir, "--listen", "127.0.0.1:0", "--min-free", "1B",
+		)
 		if status := p.ended(); status != 1 || !strings.Contains(p.logs.String(), "are not there") {
 			t.Errorf("follow: status %d: %s", status, &p.logs)
 		}
@@ -105,7 +110,10 @@ func TestHiddenChannel(t *testing.T) {
 	s.snapshot()
 	hub := s.withHub()
 	trusted := []string{"--trust-host", strings.TrimPrefix(hub.URL, "http://")}
-	follow := []string{"follow", "--topic", s.topic, "--trust-host", strings.TrimPrefix(s.URL, "http://"), "--data", m.data, "--listen", "127.0.0.1:0", "--min-free", "1B"}
+	follow := []string{
+		"follow", "--topic", s.topic, "--trust-host", strings.TrimPrefix(s.URL, "http://"),
+		"--data", m.data, "--listen", "127.0.0.1:0", "--min-free", "1B",
+	}
 	m.run("baseline", 0, append(trusted, "--topic", s.topic)...)
 	shown := s.topic
 	s.topic = ""

@@ -112,7 +112,7 @@ func (c *checkCommand) run(ctx context.Context, in surroundings) error {
 	case err != nil:
 		return fmt.Errorf("check: not everything could be looked at: %w", err)
 	case sum.Errors > 0:
-		return errTold
+		return errReported
 	}
 	return nil
 }

@@ -35,19 +35,19 @@ func TestCheckOfOurOwn(t *testing.T) {
 		"--intake", "127.0.0.1:0", "--hub", hub.ready["url"],
 		"--data", filepath.Join(dir, "notifier"), "--watch", "books="+files, "--serve", "books",
 		"--watch-settle", "100ms", "--max-wait", "1ms", "--changelist-entries", "5", "--dump", "books", "--archive", "books", "--archive-every", "1m")
-	notifier.await("a Resource List", func() bool { return notifier.told("a Resource List was made") > 0 })
+	notifier.await("a Resource List", func() bool { return notifier.countLogged("a Resource List was made") > 0 })
 	closed := 0
-	notifier.await("closed lists", func() bool { closed = notifier.told("a Change List was closed"); return closed > 1 })
+	notifier.await("closed lists", func() bool { closed = notifier.countLogged("a Change List was closed"); return closed > 1 })
 	published := 0
 	notifier.await("dumps", func() bool {
-		return notifier.told("a dump was made") > closed && notifier.archived("resourcedump-archive", "changedump-archive") > closed
+		return notifier.countLogged("a dump was made") > closed && notifier.archived("resourcedump-archive", "changedump-archive") > closed
 	})
-	notifier.await("a notification", func() bool { published = notifier.told("the hub accepted a notification"); return published > 0 })
+	notifier.await("a notification", func() bool { published = notifier.countLogged("the hub accepted a notification"); return published > 0 })
 	write("1 é&'.txt", "another")
 	if err := os.Remove(filepath.Join(files, "2 é&'.txt")); err != nil {
 		t.Fatal(err)
 	}
-	notifier.await("what has changed", func() bool { return notifier.told("the hub accepted a notification") > published })
+	notifier.await("what has changed", func() bool { return notifier.countLogged("the hub accepted a notification") > published })
 
 	site := notifier.ready["url"]
 	for _, place := range []string{site, site + "books/change/", site + "books/changelist-archive.xml"} {

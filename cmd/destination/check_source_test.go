@@ -78,14 +78,33 @@ func TestCheckCommand(t *testing.T) {
 		out    string // a part of what is printed
 	}{
 		{"nothing wrong", []string{list}, 0, "check: 3 documents, 0 packages, 0 resources, 3 requests (0.0 MB): 0 errors, 0 warnings, 0 notes\n"},
-		{"a resource that differs", []string{list, "--sample", "5"}, 1, "error core 7 " + list + ":4 url[1]/rs:md/@length: length of \"" + server.URL + "/a.txt\" is \"2\", and the served one has \"3\"; list what is served, or make the list anew\n"},
+		{
+			"a resource that differs",
+			[]string{list, "--sample", "5"},
+			1,
+			"error core 7 " + list + ":4 url[1]/rs:md/@length: length of \"" + server.URL + "/a.txt\" is \"2\", and the served one has \"3\"; list what is served, or make the list anew\n",
+		},
 		{"a limit", []string{list, "--max-requests", "1"}, 0, "note limits " + list + " rs:ln[1]: not everything was looked at: as many requests as are allowed were made (1); allow more requests\n"},
 		{"nothing there", []string{server.URL + "/none.xml"}, 2, "none.xml: it is answered 404 Not Found; correct the address, or begin at the site, " + server.URL + "/\n"},
 		{"one of two", []string{server.URL + "/none.xml", list, "--sample", "1"}, 2, "1 resource, 5 requests (0.0 MB): 1 error, "},
-		{"a file", []string{file("list.xml", strings.ReplaceAll(goodList, "/capabilitylist", "http://a.test/capabilitylist"))}, 1, "list.xml:4 url[1]/loc: loc must be an absolute"},
+		{"a file", []string{
+			file("list.xml", strings.ReplaceAll(goodList, "/capabilitylist", "http://a.test/capabilitylist")),
+		}, 1, "list.xml:4 url[1]/loc: loc must be an absolute"},
 		{"a file that is not there", []string{filepath.Join(t.TempDir(), "none")}, 2, "no such file"},
-		{"a file whose links lead to a host that is trusted", []string{file("list.xml", strings.ReplaceAll(strings.ReplaceAll(goodList, `href="/`, `href="BASE/`), "BASE", server.URL)), "--trust-host", strings.TrimPrefix(server.URL, "http://")}, 0, "check: 4 documents"},
-		{"a file whose links lead elsewhere", []string{file("list.xml", strings.ReplaceAll(strings.ReplaceAll(goodList, `href="/`, `href="BASE/`), "BASE", server.URL))}, 0, "it is at another host; allow it with --trust-host " + strings.TrimPrefix(server.URL, "http://") + "\n"},
+		{
+			"a file whose links lead to a host that is trusted",
+			[]string{
+				file("list.xml", strings.ReplaceAll(strings.ReplaceAll(goodList, `href="/`, `href="BASE/`), "BASE", server.URL)),
+				"--trust-host", strings.TrimPrefix(server.URL, "http://"),
+			},
+			0, "check: 4 documents",
+		},
+		{
+			"a file whose links lead elsewhere",
+			[]string{file("list.xml", strings.ReplaceAll(strings.ReplaceAll(goodList, `href="/`, `href="BASE/`), "BASE", server.URL))},
+			0,
+			"it is at another host; allow it with --trust-host " + strings.TrimPrefix(server.URL, "http://") + "\n",
+		},
 		{"no place", nil, 2, "expected \"<place> ...\""},
 		{"a negative limit", []string{list, "--max-depth", "0"}, 2, "--max-depth must be 1 or more, not 0"},
 	} {

@@ -43,7 +43,7 @@ type surroundings struct {
 }
 
 // errTold ends the program with status 1 where its output has said why.
-var errTold = errors.New("told already")
+var errReported = errors.New("told already")
 
 // flagError names a setting as the command line does.
 func flagError(err error) error {
@@ -67,7 +67,7 @@ func notAhead(flag, told string, at time.Time) error {
 }
 
 // lookAtData looks at a data directory as a start would, and changes nothing.
-func lookAtData(data string, logger *slog.Logger) error {
+func checkData(data string, logger *slog.Logger) error {
 	if data == "" {
 		return nil // which Validate tells
 	}

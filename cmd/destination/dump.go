@@ -22,13 +22,15 @@ var errMany = errors.New("many changes are pending")
 
 // fromDump takes what the Change Dump has of the changes after a position, where it is to be used,
 // and returns how far that goes.
-func (p *pull) fromDump(ctx context.Context, from follow.Position, t *taking) error {
+func (p *pull) fromDump(ctx context.Context, from follow.Position, t *pending) error {
 	switch worth, err := p.worthDump(ctx, from); {
 	case err != nil || !worth:
 		return err
 	}
 	bundles := bundling{p: p, t: t, since: from.At, sure: t.at}
-	covered, err := p.client.ChangeDump(ctx, p.set.ChangeDump, from.At, func(one lists.Package) error { return bundles.take(ctx, one) })
+	covered, err := p.client.ChangeDump(
+		ctx, p.set.ChangeDump, from.At, func(one lists.Package) error { return bundles.store(ctx, one) },
+	)
 	if closed := bundles.next(ctx, time.Time{}); closed != nil {
 		return closed
 	}
@@ -40,7 +42,10 @@ func (p *pull) fromDump(ctx context.Context, from follow.Position, t *taking) er
 		return err
 	}
 	t.reach(bundles.sure)
-	p.logger.Warn("the Change Dump is not used any further: changes are taken from the Change List", "position", t.at.At, "error", legible.Cut(err.Error()))
+	p.logger.Warn(
+		"the Change Dump is not used any further: changes are taken from the Change List",
+		"position", t.at.At, "error", legible.Cut(err.Error()),
+	)
 	return nil
 }
 
@@ -72,7 +77,7 @@ func (p *pull) worthDump(ctx context.Context, from follow.Position) (bool, error
 // bundling takes the packages of a Change Dump, one after the other.
 type bundling struct {
 	p *pull
-	t *taking
+	t *pending
 	// since is where the reading began: what is earlier was taken. The packages need not be in the
 	// order of their changes.
 	since time.Time
@@ -85,7 +90,7 @@ type bundling struct {
 	fault error
 }
 
-func (b *bundling) take(ctx context.Context, one lists.Package) error {
+func (b *bundling) store(ctx context.Context, one lists.Package) error {
 	if b.fault = b.next(ctx, one.From); b.fault != nil {
 		return b.fault
 	}

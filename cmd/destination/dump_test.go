@@ -65,7 +65,10 @@ func (d *dumper) answer(w http.ResponseWriter, r *http.Request) bool {
 			}
 		}
 		if d.topic != "" {
-			all = append(all, payload.Capability{Loc: d.topic, Capability: payload.ChangeNotification, Links: []payload.Link{{Rel: "hub", Href: d.topic + "hub"}}})
+			all = append(
+				all,
+				payload.Capability{Loc: d.topic, Capability: payload.ChangeNotification, Links: []payload.Link{{Rel: "hub", Href: d.topic + "hub"}}},
+			)
 		}
 		d.must(payload.WriteCapabilityList(w, payload.CapabilityList{Up: d.URL + "/.well-known/resourcesync", Capabilities: all}))
 		return true
@@ -101,7 +104,7 @@ func (d *dumper) pack(name string, head payload.Head, entries []payload.Entry) p
 	p := packagestest.New(d.t, head)
 	for _, e := range entries {
 		if e.Change == payload.Deleted {
-			p.Tell(e)
+			p.List(e)
 		} else {
 			p.Add(e, d.files[strings.TrimPrefix(e.Loc, d.URL)])
 		}
@@ -119,7 +122,11 @@ func (d *dumper) dump(parts int) {
 	d.resources = nil
 	for i := range parts {
 		n := len(d.listed)
-		part := d.pack(fmt.Sprintf("/%d.zip", i), payload.Head{Capability: payload.CapResourceDumpManifest, At: d.at}, d.listed[i*n/parts:(i+1)*n/parts])
+		part := d.pack(
+			fmt.Sprintf("/%d.zip", i),
+			payload.Head{Capability: payload.CapResourceDumpManifest, At: d.at},
+			d.listed[i*n/parts:(i+1)*n/parts],
+		)
 		d.mu.Lock()
 		d.resources = append(d.resources, part)
 		d.mu.Unlock()
@@ -147,7 +154,9 @@ func TestDumpCommands(t *testing.T) {
 	s.snapshot()
 	s.dump(2)
 	s.put("/f1.txt", "changed after the dump")
-	if out, logs := m.run("baseline", 0, "--json"); !strings.Contains(out, fmt.Sprintf(`"from_packages":%d,"by_get":1,`, files-1)) || !strings.Contains(out, `"packages":2,`) {
+	if out, logs := m.run("baseline", 0, "--json"); !strings.Contains(
+		out, fmt.Sprintf(`"from_packages":%d,"by_get":1,`, files-1),
+	) || !strings.Contains(out, `"packages":2,`) {
 		t.Errorf("%s%s", out, logs)
 	}
 	m.run("audit", 0)
@@ -206,11 +215,15 @@ func TestBadChangeDump(t *testing.T) {
 	second := s.pack("/c2.zip", head, s.changes[changes/2+100:])
 	second.From = half
 	s.changed = append(s.changed, second)
-	if out, logs := m.run("incremental", 1, "--dump", "only"); !strings.Contains(logs, "the manifest of the package is wrong") || strings.Contains(out, "incremental:") {
+	if out, logs := m.run("incremental", 1, "--dump", "only"); !strings.Contains(
+		logs, "the manifest of the package is wrong",
+	) || strings.Contains(out, "incremental:") {
 		t.Errorf("only: %s%s", out, logs)
 	}
 	m.want("new/7.txt", "new 7") // the first package was taken
-	if out, logs := m.run("incremental", 0); !strings.Contains(logs, "the Change Dump is not used any further") || !strings.Contains(out, fmt.Sprintf("; 0 from 0 packages, %d by GET), 0 unchanged", changes-changes/2)) {
+	if out, logs := m.run("incremental", 0); !strings.Contains(logs, "the Change Dump is not used any further") || !strings.Contains(
+		out, fmt.Sprintf("; 0 from 0 packages, %d by GET), 0 unchanged", changes-changes/2),
+	) {
 		t.Errorf("auto: %s%s", out, logs)
 	}
 	m.run("audit", 0)

@@ -244,11 +244,11 @@ func TestAggregator(t *testing.T) {
 	c.awaitPublished()
 	c.killNotifier()
 	c.startNotifier() // a notifier that starts makes the first Resource List at once
-	c.notifier.await("a Resource List", func() bool { return c.notifier.told("a Resource List was made") > 0 })
+	c.notifier.await("a Resource List", func() bool { return c.notifier.countLogged("a Resource List was made") > 0 })
 
 	// The copies of a baseline that was taken before are published too.
 	c.first.start(t)
-	c.first.child.await("its baseline", func() bool { return c.first.child.told("the baseline is taken") > 0 })
+	c.first.child.await("its baseline", func() bool { return c.first.child.countLogged("the baseline is taken") > 0 })
 	c.first.child.stop()
 	c.publish(0)
 	c.first.start(t)
@@ -256,7 +256,7 @@ func TestAggregator(t *testing.T) {
 	agg := c.parts[1]
 	agg.child.kill()
 	agg.start(t)
-	agg.child.await("a Resource List", func() bool { return agg.child.told("a Resource List was made") > 0 })
+	agg.child.await("a Resource List", func() bool { return agg.child.countLogged("a Resource List was made") > 0 })
 	c.publish(1)
 	c.second.start(t)
 	c.await(1)

@@ -112,7 +112,9 @@ func TestArchivesOfANotifier(t *testing.T) {
 			}
 		}
 	}
-	if _, logs := l.failing(append([]string{"baseline"}, at(t.TempDir(), "--at", "2020-01-02T03:04:05Z")...)...); !strings.Contains(logs, "the earliest state that it lists or has archived is of ") {
+	if _, logs := l.failing(
+		append([]string{"baseline"}, at(t.TempDir(), "--at", "2020-01-02T03:04:05Z")...)...,
+	); !strings.Contains(logs, "the earliest state that it lists or has archived is of ") {
 		t.Errorf("before all: %s", logs)
 	}
 }

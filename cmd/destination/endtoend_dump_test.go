@@ -56,7 +56,10 @@ func TestKilledInAPackage(t *testing.T) {
 			return true
 		}
 		s.mu.Unlock()
-		cmd := exec.Command(filepath.Join(programs(t), "destination"), "baseline", "--source", m.shelf.URL, "--mirror", m.dir, "--data", m.data, "--min-free", "1B")
+		cmd := exec.Command(
+			filepath.Join(programs(t), "destination"), "baseline", "--source", m.shelf.URL,
+			"--mirror", m.dir, "--data", m.data, "--min-free", "1B",
+		)
 		var logs strings.Builder
 		cmd.Stdout, cmd.Stderr = &logs, &logs
 		if err := cmd.Start(); err != nil {

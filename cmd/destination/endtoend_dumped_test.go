@@ -88,7 +88,7 @@ func (d *dumped) awaitResourceList() {
 	}
 	d.killNotifier()
 	d.startNotifier()
-	d.notifier.await("a Resource List", func() bool { return d.notifier.told("a Resource List was made") > 0 })
+	d.notifier.await("a Resource List", func() bool { return d.notifier.countLogged("a Resource List was made") > 0 })
 }
 
 func (d *dumped) serves(document string) bool {
@@ -257,12 +257,12 @@ func (d *dumped) awaitChangeDump() {
 	const made = "a dump was made"
 	for {
 		d.notifier.mu.Lock()
-		before := d.notifier.told(made)
+		before := d.notifier.countLogged(made)
 		d.notifier.mu.Unlock()
 		if d.ends("changelist.xml") == d.ends("changedump.xml") {
 			return
 		}
-		d.notifier.await("another part of the Change Dump", func() bool { return d.notifier.told(made) > before })
+		d.notifier.await("another part of the Change Dump", func() bool { return d.notifier.countLogged(made) > before })
 	}
 }
 
@@ -381,7 +381,7 @@ type heard struct {
 func newHeard(t *testing.T) *heard {
 	h := &heard{changed: make(chan struct{}), hashes: map[string]string{}}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := h.note(r.Body); err != nil {
+		if err := h.record(r.Body); err != nil {
 			t.Errorf("a notification: %v", err)
 		}
 		w.WriteHeader(http.StatusOK)
@@ -390,7 +390,7 @@ func newHeard(t *testing.T) *heard {
 	return h
 }
 
-func (h *heard) note(body io.Reader) error {
+func (h *heard) record(body io.Reader) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for r := payload.NewReader(body, payload.Limits{}); ; {

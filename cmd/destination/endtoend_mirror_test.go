@@ -50,7 +50,7 @@ func (l *library) startNotifier() {
 
 func (l *library) killNotifier() {
 	l.notifier.kill()
-	l.told += l.notifier.told("the hub accepted a notification")
+	l.told += l.notifier.countLogged("the hub accepted a notification")
 }
 
 // write writes files, each of which is a change.
@@ -90,7 +90,7 @@ func (l *library) remove(from, until int) {
 func (l *library) awaitPublished() {
 	l.t.Helper()
 	l.notifier.await("notifications", func() bool {
-		return l.told+l.notifier.told("the hub accepted a notification") >= l.made
+		return l.told+l.notifier.countLogged("the hub accepted a notification") >= l.made
 	})
 }
 
@@ -163,7 +163,7 @@ func TestMirrorMissesNothing(t *testing.T) {
 	// A notifier that starts makes the first Resource List at once.
 	l.killNotifier()
 	l.startNotifier()
-	l.notifier.await("a Resource List", func() bool { return l.notifier.told("a Resource List was made") > 0 })
+	l.notifier.await("a Resource List", func() bool { return l.notifier.countLogged("a Resource List was made") > 0 })
 
 	data := filepath.Join(t.TempDir(), "data")
 	callback := newRelay(t, nil)
@@ -174,7 +174,7 @@ func TestMirrorMissesNothing(t *testing.T) {
 	follower := launch(t, "destination", args...)
 	callback.leadTo(follower)
 	follower.await("its baseline and its subscription", func() bool {
-		return follower.told("the baseline is taken") > 0 && follower.told("subscribed") > 0
+		return follower.countLogged("the baseline is taken") > 0 && follower.countLogged("subscribed") > 0
 	})
 	l.write("by push ", 50, 70)
 	l.awaitPublished()
@@ -183,7 +183,7 @@ func TestMirrorMissesNothing(t *testing.T) {
 	l.write("while it is away ", 10, 30)
 	l.remove(30, 40)
 	l.awaitPublished()
-	l.hub.await("it to give up", func() bool { return l.hub.told("notifications given up: their time is over") > 0 })
+	l.hub.await("it to give up", func() bool { return l.hub.countLogged("notifications given up: their time is over") > 0 })
 	l.killNotifier()
 	l.write("while nobody watches ", 65, 75)
 	l.remove(0, 10)

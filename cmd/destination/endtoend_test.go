@@ -21,14 +21,14 @@ type given struct {
 
 // listener follows the Source, in one process after the other.
 type listener struct {
-	w    *town
+	w    *network
 	name string
 	args []string
 	way  *relay
 	runs []*child
 }
 
-func (w *town) listener(name string, args ...string) *listener {
+func (w *network) listener(name string, args ...string) *listener {
 	l := &listener{w: w, name: name, way: newRelay(w.t, nil)}
 	l.args = append([]string{
 		"follow", "--topic", w.topic, "--listen", "127.0.0.1:0", "--url", l.way.URL,
@@ -61,7 +61,7 @@ func (l *listener) heard(c *child) []given {
 
 func (l *listener) awaitSubscribed() {
 	l.w.t.Helper()
-	l.now().await("its subscription", func() bool { return l.now().told("subscribed") > 0 })
+	l.now().await("its subscription", func() bool { return l.now().countLogged("subscribed") > 0 })
 }
 
 // awaitLast waits until the last event that there is was handed on.
@@ -117,7 +117,10 @@ func (l *listener) judge(journal []payload.Entry) verdict {
 			}
 			e := &journal[i]
 			if g.said.String() != saidOf(e).String() || g.Datetime != payload.FormatDatetime(e.Datetime) {
-				t.Fatalf("%s: run %d: change %d is\n%s %s by %s; the Source has\n%s %s", l.name, run, i, g, g.Datetime, g.Via, saidOf(e), payload.FormatDatetime(e.Datetime))
+				t.Fatalf(
+					"%s: run %d: change %d is\n%s %s by %s; the Source has\n%s %s", l.name, run, i,
+					g, g.Datetime, g.Via, saidOf(e), payload.FormatDatetime(e.Datetime),
+				)
 			}
 			if known {
 				v.again++
@@ -149,11 +152,11 @@ func (v *verdict) hold(s said) {
 // Lists only, one the hub's memory only; one runs a command, and polls.
 func TestMissesNothing(t *testing.T) {
 	t.Parallel()
-	w := newTown(t)
+	w := newNetwork(t)
 	both := w.listener("both")
-	byLists := w.listener("lists", "--memory", "none")
+	byLists := w.listener("lists", "--change-memory", "none")
 	byMemory := w.listener("memory", "--changelist", "none")
-	polling := w.listener("polling", "--memory", "none", "--poll", "1s", "--exec", "cat")
+	polling := w.listener("polling", "--change-memory", "none", "--poll", "1s", "--exec", "cat")
 	all := []*listener{both, byLists, byMemory, polling}
 	each := func(do func(*listener)) {
 		t.Helper()
@@ -195,7 +198,7 @@ func TestMissesNothing(t *testing.T) {
 	w.post(10)
 	each((*listener).awaitLast)
 	for _, l := range all[:3] {
-		l.now().await("the gap to be filled", func() bool { return l.now().told("the gap is filled") > 0 })
+		l.now().await("the gap to be filled", func() bool { return l.now().countLogged("the gap is filled") > 0 })
 	}
 
 	// Without a hub: by polling, after another kill, and from nothing. And with it again.
@@ -237,7 +240,7 @@ func TestMissesNothing(t *testing.T) {
 }
 
 // compare holds what the listeners were handed against what the Source serves.
-func (w *town) compare(all []*listener) {
+func (w *network) compare(all []*listener) {
 	t := w.t
 	journal, closed := w.changeLists()
 	if len(journal) != len(w.events) || closed != len(w.events)/listEntries {
@@ -266,17 +269,17 @@ func (w *town) compare(all []*listener) {
 		}
 		gaps := 0
 		for _, c := range l.runs {
-			gaps += c.told("the gap is filled")
+			gaps += c.countLogged("the gap is filled")
 		}
 		t.Logf("%s: state equal: %d resources; %d changes in order, %d of them handed on again after a kill, under the same key; by %s; gaps filled: %d",
 			l.name, len(entries), len(journal), v.again, byWay(v.via), gaps)
-		w.ways(l, v)
+		w.viaAllowed(l, v)
 	}
 }
 
 // ways looks whether a listener was helped by what it may use, and by nothing else.
-func (w *town) ways(l *listener, v verdict) {
-	for way, want := range map[string]string{"memory": "--memory", "changelist": "--changelist"} {
+func (w *network) viaAllowed(l *listener, v verdict) {
+	for way, want := range map[string]string{"memory": "--change-memory", "changelist": "--changelist"} {
 		i := slices.Index(l.args, want)
 		if n := v.via[way]; n > 0 && i > 0 && l.args[i+1] == none {
 			w.t.Errorf("%s: %d changes came by %s", l.name, n, way)

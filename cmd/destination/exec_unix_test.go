@@ -30,8 +30,13 @@ func TestExecLeavesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer read.Close()
-			r := &runner{command: command, timeout: time.Second, kill: 100 * time.Millisecond, stdout: write, stderr: io.Discard, logger: slog.New(slog.DiscardHandler)}
-			if done, err := r.Take(t.Context(), []follow.Change{{Entry: payload.Entry{Loc: "http://example.com/"}, Key: "k"}}); done != 0 || err == nil {
+			r := &runner{
+				command: command, timeout: time.Second, kill: 100 * time.Millisecond, stdout: write,
+				stderr: io.Discard, logger: slog.New(slog.DiscardHandler),
+			}
+			if done, err := r.Handle(
+				t.Context(), []follow.Change{{Entry: payload.Entry{Loc: "http://example.com/"}, Key: "k"}},
+			); done != 0 || err == nil {
 				t.Errorf("done %d: %v", done, err)
 			}
 			write.Close()

@@ -20,9 +20,9 @@ type followCommand struct {
 	Topic  string `placeholder:"URL" help:"Topic to follow. Its hub, and the Source's Change List, are found from its links." group:"Source"`
 	Source string `placeholder:"URL" help:"Where to look for what the Source offers, instead of --topic, or with it where there are several sets: its site, Source Description, Capability List, or any resource that links to that, or a Change List by itself. A Source without a topic is followed by its Change List." group:"Source"`
 
-	Memory     string `default:"auto" placeholder:"WHERE" help:"The hub's change memory: auto is what the hub names, none, or a URL." group:"Source" range:"auto, none or a URL"`
-	ChangeList string `name:"changelist" default:"auto" placeholder:"WHERE" help:"The Source's Change List: auto is what its Capability List names, none, or a URL." group:"Source" range:"auto, none or a URL"`
-	hostsFlag  `embed:""`
+	ChangeMemory string `default:"auto" placeholder:"WHERE" help:"The hub's change memory: auto is what the hub names, none, or a URL." group:"Source" range:"auto, none or a URL"`
+	ChangeList   string `name:"changelist" default:"auto" placeholder:"WHERE" help:"The Source's Change List: auto is what its Capability List names, none, or a URL." group:"Source" range:"auto, none or a URL"`
+	hostsFlag    `embed:""`
 
 	Exec        string        `placeholder:"COMMAND" help:"Run a command for each change, by the shell, with the change as JSON on its standard input and CARILLON_KEY, CARILLON_LOC, CARILLON_CHANGE, CARILLON_DATETIME and CARILLON_VIA in its environment. While it fails it is run again, and all later changes wait." group:"Output"`
 	ExecTimeout time.Duration `default:"1h" help:"How long one run of the command may take; then it is ended, and has failed." group:"Output" range:"more than 0"`
@@ -51,10 +51,19 @@ func (f *followCommand) Validate() error {
 	all.Refuse(f.Topic == "" && f.Source == "", "--topic or --source must say whom to follow")
 	all.Refuse(f.Topic != "" && !isWebURL(f.Topic), "--topic: %q is not an absolute http or https URL", f.Topic)
 	all.Refuse(f.Source != "" && !isWebURL(f.Source), "--source: %q is not an absolute http or https URL", f.Source)
-	all.Refuse(f.Memory != auto && f.Memory != none && !isWebURL(f.Memory), "--memory: %q is neither auto nor none nor an http or https URL", f.Memory)
-	all.Refuse(f.ChangeList != auto && f.ChangeList != none && !isWebURL(f.ChangeList), "--changelist: %q is neither auto nor none nor an http or https URL", f.ChangeList)
+	all.Refuse(
+		f.ChangeMemory != auto && f.ChangeMemory != none && !isWebURL(f.ChangeMemory),
+		"--change-memory: %q is neither auto nor none nor an http or https URL", f.ChangeMemory,
+	)
+	all.Refuse(
+		f.ChangeList != auto && f.ChangeList != none && !isWebURL(f.ChangeList),
+		"--changelist: %q is neither auto nor none nor an http or https URL", f.ChangeList,
+	)
 	all.Refuse(f.NDJSON && f.Exec != "", "--exec and --ndjson are two ways of the same: choose one")
-	all.Refuse(f.Mirror != "" && (f.NDJSON || f.Exec != ""), "--mirror takes the changes itself: give --exec or --ndjson to another process")
+	all.Refuse(
+		f.Mirror != "" && (f.NDJSON || f.Exec != ""),
+		"--mirror takes the changes itself: give --exec or --ndjson to another process",
+	)
 	if f.Mirror != "" {
 		all = append(all, f.mirrorFlags.check())
 	}
@@ -66,7 +75,10 @@ func (f *followCommand) Validate() error {
 	if _, _, err := f.begin(); err != nil {
 		all = append(all, err)
 	}
-	all.Refuse(f.onGap() == follow.GapBaseline && f.Mirror == "", "--on-gap baseline needs --mirror: whoever is only handed changes does not learn from a baseline what was deleted")
+	all.Refuse(
+		f.onGap() == follow.GapBaseline && f.Mirror == "",
+		"--on-gap baseline needs --mirror: whoever is only handed changes does not learn from a baseline what was deleted",
+	)
 	return errors.Join(all...)
 }
 
@@ -83,7 +95,9 @@ func (f *followCommand) begin() (follow.Start, time.Time, error) {
 	}
 	at, err := payload.ParseDatetime(f.Start)
 	if err != nil {
-		return "", at, fmt.Errorf("--start: %q is neither auto nor now nor baseline nor a datetime such as 2026-01-02T03:04:05Z", f.Start)
+		return "", at, fmt.Errorf(
+			"--start: %q is neither auto nor now nor baseline nor a datetime such as 2026-01-02T03:04:05Z", f.Start,
+		)
 	}
 	return follow.StartAt, at, notAhead("start", f.Start, at)
 }
@@ -99,7 +113,7 @@ func (f *followCommand) onGap() follow.OnGap {
 }
 
 // room is what the flags say of the subscription to a topic.
-func (f *followCommand) room(topic string, sink destination.Sink, logger *slog.Logger) destination.Config {
+func (f *followCommand) subscriptionConfig(topic string, sink destination.Sink, logger *slog.Logger) destination.Config {
 	return destination.Config{
 		Topic: topic, URL: f.URL, Data: f.Data, Lease: f.Lease, Sink: sink,
 		Stay: !f.Unsubscribe, SinkSeesGaps: true, Logger: logger, UserAgent: userAgent,
@@ -113,6 +127,6 @@ func (f *followCommand) Look(_ context.Context, logger *slog.Logger) error {
 		topic = "http://localhost/" // found from --source
 	}
 	_, err := f.client(logger)
-	return errors.Join(f.listenerFlags.look(f.room(topic, destination.NewPrinter(io.Discard, true), logger)),
-		f.mirrorFlags.look(), f.publishFlags.look(), err)
+	return errors.Join(f.listenerFlags.checkConfig(f.subscriptionConfig(topic, destination.NewPrinter(io.Discard, true), logger)),
+		f.mirrorFlags.checkConfig(), f.publishFlags.checkConfig(), err)
 }

@@ -15,7 +15,7 @@ import (
 // mirrored has a mirror take the changes.
 func (h *following) mirrored(ctx context.Context) (outlet, error) {
 	h.dump = h.Dump
-	m, err := h.mirrorFlags.open(h.places.start, h.places.client, h.store, false, h.logger)
+	m, err := h.mirrorFlags.open(h.locator.start, h.locator.client, h.store, false, h.logger)
 	if err != nil {
 		return outlet{}, err
 	}
@@ -33,10 +33,12 @@ func (h *following) mirrored(ctx context.Context) (outlet, error) {
 	}
 	end := showProgress("follow", m, h.surroundings)
 	return outlet{
-		taker:    settlingTaker{m, h.settled},
-		anew:     anew,
-		baseline: beginning{mirror.Baselines{Mirror: m, From: settlingLists{h.places.client, h.settled}, Set: h.set}, m},
-		before:   func(ctx context.Context) { h.byDump(ctx, m, anew) },
+		handler: settlingHandler{m, h.settled},
+		anew:    anew,
+		baseline: beginning{
+			mirror.Baselines{Mirror: m, From: settlingLists{h.locator.client, h.settled}, Set: h.set}, m,
+		},
+		before: func(ctx context.Context) { h.byDump(ctx, m, anew) },
 		run: func(ctx context.Context) error {
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return m.Run(ctx) })
@@ -47,7 +49,7 @@ func (h *following) mirrored(ctx context.Context) (outlet, error) {
 		},
 		close: func() error {
 			end()
-			return errors.Join(h.standing(m), m.Close())
+			return errors.Join(h.logCounts(m), m.Close())
 		},
 	}, nil
 }
@@ -112,9 +114,9 @@ func (h *following) changeDump(ctx context.Context, m *mirror.Mirror, from follo
 	}
 	p := &pull{
 		pullFlags: &pullFlags{mirrorFlags: h.mirrorFlags}, surroundings: h.surroundings,
-		client: h.places.client, set: set, store: h.store, mirror: m,
+		client: h.locator.client, set: set, store: h.store, mirror: m,
 	}
-	t := taking{ctx: ctx, to: m, limit: latest()}
+	t := pending{ctx: ctx, to: m, limit: latest()}
 	t.reach(from)
 	if err := p.fromDump(ctx, from, &t); err != nil || !t.at.At.After(from.At) {
 		return err
@@ -125,20 +127,20 @@ func (h *following) changeDump(ctx context.Context, m *mirror.Mirror, from follo
 
 // set is what the Source offers, with the Change List that the flags say.
 func (h *following) set(ctx context.Context) (lists.Set, error) {
-	set, err := h.places.set(ctx)
+	set, err := h.locator.set(ctx)
 	if err != nil {
 		return set, err
 	}
-	set.ChangeList, err = h.places.ChangeList(ctx)
+	set.ChangeList, err = h.locator.ChangeList(ctx)
 	return set, err
 }
 
 // standing tells at the end how the copies stand, if they are not too many to count.
-func (h *following) standing(m *mirror.Mirror) error {
+func (h *following) logCounts(m *mirror.Mirror) error {
 	const within = time.Second // the end waits for it
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	all, _, err := m.Standing(ctx, 0)
+	all, _, err := m.Counts(ctx, 0)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -151,7 +153,7 @@ func (h *following) standing(m *mirror.Mirror) error {
 	if h.Publish == "" {
 		return nil
 	}
-	out, err := h.store.Outbox().Standing(ctx)
+	out, err := h.store.Outbox().Counts(ctx)
 	if ctx.Err() != nil {
 		return nil
 	}

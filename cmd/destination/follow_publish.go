@@ -54,7 +54,7 @@ func publishError(err error) error {
 }
 
 // look looks at the file.
-func (f *publishFlags) look() error {
+func (f *publishFlags) checkConfig() error {
 	_, err := f.trusting()
 	return err
 }

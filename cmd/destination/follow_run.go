@@ -28,7 +28,7 @@ const (
 
 // outlet is who gets the changes.
 type outlet struct {
-	taker    follow.Taker
+	handler  follow.Handler
 	anew     bool // whatever was handed on before was to somebody else
 	baseline follow.Baseliner
 	before   func(ctx context.Context)       // what is done before changes are handed on; nil: nothing
@@ -40,14 +40,14 @@ type outlet struct {
 type following struct {
 	*followCommand
 	surroundings
-	places   *places
-	topic    string // empty: the Source has none
-	store    *pebblestore.Destination
-	settled  *settling
-	out      outlet
-	follower *follow.Follower
-	room     *destination.Destination // nil without a topic
-	ln       *program.Listener        // likewise
+	locator     *locator
+	topic       string // empty: the Source has none
+	store       *pebblestore.Destination
+	settled     *settling
+	out         outlet
+	follower    *follow.Follower
+	destination *destination.Destination // nil without a topic
+	ln          *program.Listener        // likewise
 }
 
 // run follows until ctx ends.
@@ -61,10 +61,10 @@ func (f *followCommand) run(ctx context.Context, in surroundings) (err error) {
 		return err
 	}
 	h.ready(h.stdout, h.ln, h.Exec == "" && h.Mirror == "")
-	if h.room == nil {
+	if h.destination == nil {
 		return h.serve(ctx)
 	}
-	return serveCallback(ctx, h.ln, h.room, program.NewReloader(h.again), h.serve)
+	return serveCallback(ctx, h.ln, h.destination, program.NewReloader(h.again), h.serve)
 }
 
 // open opens all parts; what was opened is closed by close, also after an error.
@@ -73,12 +73,12 @@ func (h *following) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	h.places = &places{
-		memory: h.Memory, changeList: h.ChangeList, client: client, logger: h.logger,
+	h.locator = &locator{
+		changeMemory: h.ChangeMemory, changeList: h.ChangeList, client: client, logger: h.logger,
 		start: h.Source, topic: h.Topic,
 	}
 	if h.topic = h.Topic; h.Source == "" {
-		h.places.start = h.Topic
+		h.locator.start = h.Topic
 	}
 	// The store is taken first: what another process has is not disturbed.
 	if h.store, err = openStore(h.Data, uint64(h.MinFree), h.logger); err != nil {
@@ -109,12 +109,15 @@ func (h *following) discover(ctx context.Context) error {
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(discoverFirst),
 		backoff.WithMaxInterval(discoverSoon), backoff.WithMaxElapsedTime(0))
 	for {
-		set, err := discover(ctx, h.places.client, h.Source, "")
+		set, err := discover(ctx, h.locator.client, h.Source, "")
 		if err == nil {
-			h.places.found = &set
-			h.topic, h.places.topic = set.Topic, set.Topic
+			h.locator.found = &set
+			h.topic, h.locator.topic = set.Topic, set.Topic
 			if h.topic == "" && set.ChangeList == "" && h.ChangeList == auto {
-				return fmt.Errorf("--source %s: the Source has neither a topic nor a Change List: there is nothing to follow", h.Source)
+				return fmt.Errorf(
+					"--source %s: the Source has neither a topic nor a Change List: there is nothing to follow",
+					h.Source,
+				)
 			}
 			return nil
 		}
@@ -122,7 +125,9 @@ func (h *following) discover(ctx context.Context) error {
 			return fmt.Errorf("--source: %w", err)
 		}
 		wait := retry.NextBackOff()
-		h.logger.Warn("the Source cannot be asked yet; trying again", "error", err, "in", wait.Round(time.Millisecond).String())
+		h.logger.Warn(
+			"the Source cannot be asked yet; trying again", "error", err, "in", wait.Round(time.Millisecond).String(),
+		)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -142,11 +147,11 @@ func (h *following) claim(ctx context.Context) error {
 	if h.topic != "" {
 		b.Names = []string{h.topic}
 	}
-	if h.places.found != nil {
-		b.Names = append(b.Names, addresses(h.places.found)...)
+	if h.locator.found != nil {
+		b.Names = append(b.Names, addresses(h.locator.found)...)
 	}
 	o, err := claim(ctx, h.store, h.Data, b, func() []string {
-		set, err := h.places.set(ctx)
+		set, err := h.locator.set(ctx)
 		if err != nil {
 			return nil
 		}
@@ -161,9 +166,11 @@ func (h *following) claim(ctx context.Context) error {
 		return err
 	}
 	if o.Settled && h.Start != auto && !from.At.IsZero() {
-		h.logger.Info("--start counts the first time only; going on from where the last run has ended", "start", h.Start)
+		h.logger.Info(
+			"--start counts the first time only; going on from where the last run has ended", "start", h.Start,
+		)
 	}
-	h.places.learn = func(ctx context.Context, set *lists.Set) {
+	h.locator.learn = func(ctx context.Context, set *lists.Set) {
 		b := pebblestore.Belonging{Names: append(slices.Clone(b.Names), addresses(set)...), Begin: b.Begin}
 		if _, err := h.store.Following().Belong(ctx, b); err != nil {
 			h.logger.Warn("what the Source offers cannot be noted", "error", err)
@@ -177,13 +184,16 @@ func (h *following) outlet(ctx context.Context) (outlet, error) {
 	if h.Mirror != "" {
 		return h.mirrored(ctx)
 	}
-	var taker follow.Taker = &lines{w: h.stdout, topic: h.topic}
+	var handler follow.Handler = &lines{w: h.stdout, topic: h.topic}
 	if h.Exec != "" {
-		taker = &runner{command: h.Exec, topic: h.topic, timeout: h.ExecTimeout, stdout: h.stdout, stderr: h.stderr, logger: h.logger}
+		handler = &runner{
+			command: h.Exec, topic: h.topic, timeout: h.ExecTimeout, stdout: h.stdout,
+			stderr: h.stderr, logger: h.logger,
+		}
 	}
-	taker = settlingTaker{taker, h.settled}
-	return outlet{taker: taker, baseline: &follow.Listed{
-		Lists: settlingLists{h.places.client, h.settled}, Taker: taker, ResourceList: h.places.ResourceList, Logger: h.logger,
+	handler = settlingHandler{handler, h.settled}
+	return outlet{handler: handler, baseline: &follow.Listed{
+		Lists: settlingLists{h.locator.client, h.settled}, Handler: handler, ResourceList: h.locator.ResourceList, Logger: h.logger,
 	}}, nil
 }
 
@@ -195,7 +205,7 @@ func (h *following) config(client *lists.Client) follow.Config {
 		store = anew{h.store.Following()}
 	}
 	return follow.Config{
-		Store: store, Taker: h.out.taker, Lists: settlingLists{client, h.settled}, Places: h.places, Baseline: h.out.baseline,
+		Store: store, Handler: h.out.handler, Lists: settlingLists{client, h.settled}, Locator: h.locator, Baseline: h.out.baseline,
 		Start: start, StartTime: at, OnGap: h.onGap(), Poll: h.Poll, Settle: h.Settle, Logger: h.logger,
 	}
 }
@@ -205,10 +215,10 @@ func (h *following) subscribe(ctx context.Context) (err error) {
 	if h.ln, err = h.listen(ctx, h.logger); err != nil {
 		return err
 	}
-	if h.room, err = destination.New(h.followCommand.room(h.topic, h.follower, h.logger)); err != nil {
+	if h.destination, err = destination.New(h.followCommand.subscriptionConfig(h.topic, h.follower, h.logger)); err != nil {
 		return flagError(err)
 	}
-	h.places.room = h.room
+	h.locator.destination = h.destination
 	return nil
 }
 
@@ -224,7 +234,7 @@ func (h *following) serve(ctx context.Context) error {
 	if h.out.run != nil {
 		g.Go(func() error { return h.out.run(running) })
 	}
-	if h.room != nil {
+	if h.destination != nil {
 		g.Go(func() error { return h.push(running) })
 	}
 	return g.Wait()
@@ -242,14 +252,17 @@ func (h *following) advised(err error) error {
 // lists, it is asked again later.
 func (h *following) push(ctx context.Context) error {
 	for {
-		err := h.room.Run(ctx)
+		err := h.destination.Run(ctx)
 		if ctx.Err() != nil || !errors.Is(err, destination.ErrDenied) && !errors.Is(err, destination.ErrRefused) {
 			return err
 		}
-		if uri, _ := h.places.ChangeList(ctx); uri == "" {
+		if uri, _ := h.locator.ChangeList(ctx); uri == "" {
 			return err
 		}
-		h.logger.Error("there is no push; the Source is followed by its Change List, and the hub asked again", "error", err, "in", refusedAgain.String())
+		h.logger.Error(
+			"there is no push; the Source is followed by its Change List, and the hub asked again",
+			"error", err, "in", refusedAgain.String(),
+		)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -261,10 +274,10 @@ func (h *following) push(ctx context.Context) error {
 // close closes what was opened.
 func (h *following) close() error {
 	var all []error
-	if h.room != nil {
-		all = append(all, h.room.Close())
+	if h.destination != nil {
+		all = append(all, h.destination.Close())
 	}
-	if h.ln != nil && h.room == nil {
+	if h.ln != nil && h.destination == nil {
 		_ = h.ln.Close() // nothing was served on it
 	}
 	if h.out.close != nil {

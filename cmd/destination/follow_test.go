@@ -69,7 +69,10 @@ func (a *archive) publish() string {
 	defer a.mu.Unlock()
 	from := a.next
 	a.next = a.next.Add(time.Second)
-	url := fmt.Sprintf(`<url><loc>http://example.com/%d</loc><rs:md change="updated" datetime=%q/></url>`, len(a.urls), payload.FormatDatetime(from.Add(time.Millisecond)))
+	url := fmt.Sprintf(
+		`<url><loc>http://example.com/%d</loc><rs:md change="updated" datetime=%q/></url>`,
+		len(a.urls), payload.FormatDatetime(from.Add(time.Millisecond)),
+	)
 	a.urls = append(a.urls, url)
 	return fmt.Sprintf(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">
 <rs:md capability="change-notification" from=%q until=%q/>%s</urlset>`, payload.FormatDatetime(from), payload.FormatDatetime(a.next), url)
@@ -101,7 +104,10 @@ func (p *process) wantChanges(via follow.Via, from, until int) {
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
-	args := []string{"follow", "--topic", a.topic(), "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--settle", "1ms", "--start", payload.FormatDatetime(a.next)}
+	args := []string{
+		"follow", "--topic", a.topic(), "--listen", "127.0.0.1:0", "--data", t.TempDir(),
+		"--settle", "1ms", "--start", payload.FormatDatetime(a.next),
+	}
 	p := start(t, args...)
 	if c := p.change(); c.Ready != name {
 		t.Fatalf("the first line is %+v", c)
@@ -149,7 +155,10 @@ func TestFollow(t *testing.T) {
 func TestFollowGap(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
-	p := start(t, "follow", "--topic", a.topic(), "--changelist", "none", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--settle", "1ms", "--unsubscribe")
+	p := start(
+		t, "follow", "--topic", a.topic(), "--changelist", "none", "--listen", "127.0.0.1:0",
+		"--data", t.TempDir(), "--settle", "1ms", "--unsubscribe",
+	)
 	p.line()
 	sub := <-a.asked
 	a.deliver(sub, "n0", a.publish())
@@ -174,8 +183,14 @@ func TestFollowExec(t *testing.T) {
 	}
 	dir := t.TempDir()
 	out, tried := filepath.Join(dir, "out"), filepath.Join(dir, "tried")
-	command := fmt.Sprintf(`test -e %s || { touch %s; exit 1; }; read -r line; echo "$CARILLON_CHANGE $CARILLON_VIA $CARILLON_LOC" >>%s; echo "$line"`, tried, tried, out)
-	p := start(t, "follow", "--source", a.URL+"/caps.xml", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"), "--start", "baseline", "--exec", command)
+	command := fmt.Sprintf(
+		`test -e %s || { touch %s; exit 1; }; read -r line; echo "$CARILLON_CHANGE $CARILLON_VIA $CARILLON_LOC" >>%s; echo "$line"`,
+		tried, tried, out,
+	)
+	p := start(
+		t, "follow", "--source", a.URL+"/caps.xml", "--listen", "127.0.0.1:0", "--data",
+		filepath.Join(dir, "data"), "--start", "baseline", "--exec", command,
+	)
 	if ready := p.line(); !strings.HasPrefix(ready, "destination ready listen=127.0.0.1:") {
 		t.Errorf("the ready line is %q", ready)
 	}
@@ -202,7 +217,7 @@ func TestExecBounds(t *testing.T) {
 	change := []follow.Change{{Entry: payload.Entry{Loc: "http://example.com/" + strings.Repeat("x", maxVariable)}, Key: "k"}}
 	logger := slog.New(slog.DiscardHandler)
 	r := &runner{command: "sleep 1000", timeout: 10 * time.Millisecond, stdout: io.Discard, stderr: io.Discard, logger: logger}
-	if done, err := r.Take(t.Context(), change); done != 0 || err == nil || !strings.Contains(err.Error(), "longer than 10ms") {
+	if done, err := r.Handle(t.Context(), change); done != 0 || err == nil || !strings.Contains(err.Error(), "longer than 10ms") {
 		t.Errorf("done %d: %v", done, err)
 	}
 	// The pipe ends when nobody is left who has it.
@@ -212,8 +227,12 @@ func TestExecBounds(t *testing.T) {
 	}
 	defer read.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	r = &runner{command: "sleep 1000 & echo started >&2; sleep 1000", timeout: time.Minute, stop: time.Nanosecond, kill: 100 * time.Millisecond, stdout: write, stderr: &stopper{io.Discard, cancel}, logger: logger}
-	if done, err := r.Take(ctx, change); done != 0 || err == nil {
+	r = &runner{
+		command: "sleep 1000 & echo started >&2; sleep 1000", timeout: time.Minute,
+		stop: time.Nanosecond, kill: 100 * time.Millisecond, stdout: write,
+		stderr: &stopper{io.Discard, cancel}, logger: logger,
+	}
+	if done, err := r.Handle(ctx, change); done != 0 || err == nil {
 		t.Errorf("done %d: %v", done, err)
 	}
 	write.Close()
@@ -223,8 +242,11 @@ func TestExecBounds(t *testing.T) {
 	t.Setenv("CARILLON_LOC", "of another")
 	var out bytes.Buffer
 	ctx, cancel = context.WithCancel(t.Context())
-	r = &runner{command: `echo "$CARILLON_KEY${CARILLON_LOC-unset}"`, timeout: time.Minute, stdout: &stopper{&out, cancel}, stderr: io.Discard, logger: logger}
-	if done, err := r.Take(ctx, append(change, change...)); done != 1 || !errors.Is(err, context.Canceled) || out.String() != "kunset\n" {
+	r = &runner{
+		command: `echo "$CARILLON_KEY${CARILLON_LOC-unset}"`, timeout: time.Minute,
+		stdout: &stopper{&out, cancel}, stderr: io.Discard, logger: logger,
+	}
+	if done, err := r.Handle(ctx, append(change, change...)); done != 1 || !errors.Is(err, context.Canceled) || out.String() != "kunset\n" {
 		t.Errorf("done %d: %v; %q", done, err, &out)
 	}
 }
@@ -242,10 +264,16 @@ func TestLines(t *testing.T) {
 	t.Parallel()
 	var changes []follow.Change
 	for i := range 5 {
-		changes = append(changes, follow.Change{Entry: payload.Entry{Loc: fmt.Sprintf("http://example.com/%d", i), Change: payload.Deleted}, Key: fmt.Sprint("k", i), Via: follow.Push, Notification: "n"})
+		changes = append(
+			changes,
+			follow.Change{
+				Entry: payload.Entry{Loc: fmt.Sprintf("http://example.com/%d", i), Change: payload.Deleted},
+				Key:   fmt.Sprint("k", i), Via: follow.Push, Notification: "n",
+			},
+		)
 	}
 	var whole bytes.Buffer
-	if n, err := (&lines{w: &whole, topic: "t"}).Take(t.Context(), changes); n != len(changes) || err != nil {
+	if n, err := (&lines{w: &whole, topic: "t"}).Handle(t.Context(), changes); n != len(changes) || err != nil {
 		t.Fatal(n, err)
 	}
 	if first, _, _ := strings.Cut(whole.String(), "\n"); first != `{"loc":"http://example.com/0","change":"deleted","topic":"t","notification":"n","key":"k0","via":"push"}` {
@@ -255,7 +283,7 @@ func TestLines(t *testing.T) {
 		w := &narrow{room: room}
 		l, left := &lines{w: w, topic: "t"}, slices.Clone(changes)
 		for range 1000 {
-			n, err := l.Take(t.Context(), left)
+			n, err := l.Handle(t.Context(), left)
 			if left = left[n:]; len(left) == 0 {
 				break
 			}
@@ -292,7 +320,7 @@ func TestFollowRefusals(t *testing.T) {
 		"--topic or --source":         {},
 		"is not an absolute http":     {"--source", "x"},
 		"--topic: ":                   {"--topic", "ftp://x/"},
-		"--memory: ":                  {"--topic", topic, "--memory", "yes"},
+		"--change-memory: ":           {"--topic", topic, "--change-memory", "yes"},
 		"--changelist: ":              {"--topic", topic, "--changelist", "ftp://x/"},
 		"--start: \"soon\"":           {"--topic", topic, "--start", "soon"},
 		"lies in the future":          {"--topic", topic, "--start", "2999-01-01"},

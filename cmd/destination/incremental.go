@@ -105,7 +105,7 @@ func (p *pull) position(ctx context.Context, since string) (follow.Position, err
 
 // increment takes the changes since a position, and returns up to where.
 func (p *pull) increment(ctx context.Context, from follow.Position) (follow.Position, error) {
-	t := taking{ctx: ctx, to: p.mirror, limit: latest()}
+	t := pending{ctx: ctx, to: p.mirror, limit: latest()}
 	t.reach(from)
 	if err := p.fromDump(ctx, from, &t); err != nil {
 		return from, err

@@ -28,7 +28,7 @@ func (f *listenerFlags) endpoint(logger *slog.Logger) program.Endpoint {
 }
 
 // look looks at the listener, the configuration of the Destination that it is for, and its data.
-func (f *listenerFlags) look(cfg destination.Config) error {
+func (f *listenerFlags) checkConfig(cfg destination.Config) error {
 	all := []error{f.endpoint(cfg.Logger).Check(f.URL)}
 	if f.URL == "" {
 		all = append(all, program.NeedsURL(f.Listen))
@@ -37,7 +37,7 @@ func (f *listenerFlags) look(cfg destination.Config) error {
 	if err := cfg.Validate(); err != nil {
 		all = append(all, flagError(err))
 	}
-	return errors.Join(append(all, lookAtData(cfg.Data, cfg.Logger))...)
+	return errors.Join(append(all, checkData(cfg.Data, cfg.Logger))...)
 }
 
 // listen opens the listener. URL is its address where no other was given.

@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil, errors.Is(err, program.ErrDone):
 		return 0
-	case errors.Is(err, errTold):
+	case errors.Is(err, errReported):
 		return 1
 	case len(args) > 0 && args[0] == "check": // 1 says that something is wrong with a Source
 		program.Fail(stderr, name, err)

@@ -50,7 +50,7 @@ func (f *mirrorFlags) check() error {
 }
 
 // look looks at the directory of the copies.
-func (f *mirrorFlags) look() error {
+func (f *mirrorFlags) checkConfig() error {
 	if f.Mirror == "" {
 		return nil
 	}

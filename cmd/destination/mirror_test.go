@@ -69,7 +69,10 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			{Loc: s.URL + "/resources.xml", Capability: payload.CapResourceList}, {Loc: s.URL + "/changes.xml", Capability: payload.CapChangeList},
 		}
 		if s.topic != "" {
-			all = append(all, payload.Capability{Loc: s.topic, Capability: payload.ChangeNotification, Links: []payload.Link{{Rel: "hub", Href: s.topic + "hub"}}})
+			all = append(
+				all,
+				payload.Capability{Loc: s.topic, Capability: payload.ChangeNotification, Links: []payload.Link{{Rel: "hub", Href: s.topic + "hub"}}},
+			)
 		}
 		s.must(payload.WriteCapabilityList(w, payload.CapabilityList{Up: s.URL + "/.well-known/resourcesync", Capabilities: all}))
 	case "/resources.xml":
@@ -284,7 +287,9 @@ func TestMirrorInvalidLoc(t *testing.T) {
 	s.snapshot()
 	for _, args := range [][]string{nil, {"--base", s.URL}} {
 		out, logs := m.run("baseline", 1, append(args, "--retries", "0")...)
-		if !strings.Contains(out, "1 whole, ") || !strings.Contains(out, "0 outside, 1 invalid") || !strings.Contains(logs, "1 resources have a loc that is not a URI that can be asked for") ||
+		if !strings.Contains(out, "1 whole, ") || !strings.Contains(out, "0 outside, 1 invalid") || !strings.Contains(
+			logs, "1 resources have a loc that is not a URI that can be asked for",
+		) ||
 			strings.Contains(logs, "name where they are by --base") {
 			t.Errorf("baseline %q: %s%s", args, out, logs)
 		}
@@ -506,7 +511,9 @@ func TestMaxDeleteFlag(t *testing.T) {
 	m.run("baseline", 0, "--delete")
 	s.listed = s.listed[:1]
 	s.snapshot()
-	if out, logs := m.run("baseline", 1, "--delete"); !strings.Contains(out, "0 deleted") || !strings.Contains(out, "12 kept though deleted") || !strings.Contains(logs, "12 of 13 copies, and --max-delete 50% is 10") {
+	if out, logs := m.run("baseline", 1, "--delete"); !strings.Contains(out, "0 deleted") || !strings.Contains(out, "12 kept though deleted") || !strings.Contains(
+		logs, "12 of 13 copies, and --max-delete 50% is 10",
+	) {
 		t.Errorf("baseline: %s%s", out, logs)
 	}
 	s.put("/new", "new")

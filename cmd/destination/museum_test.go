@@ -155,7 +155,10 @@ func (m *museum) snapshot(live bool) {
 	if !m.dumps {
 		return
 	}
-	part := m.pack(fmt.Sprintf("/archive/resources-%d.zip", at.Unix()), payload.Head{Capability: payload.CapResourceDumpManifest, At: at}, packed, contents)
+	part := m.pack(
+		fmt.Sprintf("/archive/resources-%d.zip", at.Unix()),
+		payload.Head{Capability: payload.CapResourceDumpManifest, At: at}, packed, contents,
+	)
 	part.At = at
 	address = fmt.Sprintf("/archive/dump-%d.xml", at.Unix())
 	document(m, address, payload.Head{Capability: payload.CapResourceDump, At: at}, []payload.Part{part}, payload.AppendListed)

@@ -32,7 +32,7 @@ func (f *flags) config(stdout io.Writer, logger *slog.Logger) destination.Config
 
 // Look implements program.Looker.
 func (f *flags) Look(_ context.Context, logger *slog.Logger) error {
-	return f.look(f.config(io.Discard, logger))
+	return f.checkConfig(f.config(io.Discard, logger))
 }
 
 // run subscribes and prints until ctx ends.

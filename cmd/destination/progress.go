@@ -65,7 +65,9 @@ func progressLine(what string, at mirror.Progress, since time.Duration) string {
 	if at.Total > 0 {
 		line += fmt.Sprintf(" of %d (%d%%)", at.Total, min(100*at.Done()/at.Total, 100))
 	}
-	line += fmt.Sprintf(", %d fetched, %s, %.0f/s", at.Fetched, megabytes(at.Bytes), float64(at.Done())/max(since.Seconds(), 0.001))
+	line += fmt.Sprintf(
+		", %d fetched, %s, %.0f/s", at.Fetched, megabytes(at.Bytes), float64(at.Done())/max(since.Seconds(), 0.001),
+	)
 	if at.PackageBytes > 0 {
 		line += fmt.Sprintf(", packages: %s", megabytes(at.PackageBytes))
 		if at.PackageTotal >= at.PackageBytes {
@@ -75,8 +77,8 @@ func progressLine(what string, at mirror.Progress, since time.Duration) string {
 	if left := timeLeft(at, since); left > 0 {
 		line += ", " + left.String() + " left"
 	}
-	if trouble := at.Failed + at.Missing + at.Refused + at.Invalid; trouble > 0 {
-		line += fmt.Sprintf(", %d not to be had", trouble)
+	if failure := at.Failed + at.Missing + at.Refused + at.Invalid; failure > 0 {
+		line += fmt.Sprintf(", %d not to be had", failure)
 	}
 	return line
 }
@@ -98,20 +100,20 @@ func timeLeft(at mirror.Progress, since time.Duration) time.Duration {
 // outcome is what became of a run.
 type outcome struct {
 	mirror.Progress
-	mirror.Standing
+	mirror.Counts
 	took time.Duration
 }
 
 // invalid is how many resources cannot be asked for: those that are recorded, and those of this run
 // whose loc is too long to be recorded.
-func (o *outcome) invalid() int { return max(o.Standing[mirror.Invalid], int(o.Progress.Invalid)) }
+func (o *outcome) invalid() int { return max(o.Counts[mirror.Invalid], int(o.Progress.Invalid)) }
 
 func (o *outcome) text(w io.Writer, what string) error {
 	_, err := fmt.Fprintf(w, "%s: %d fetched (%s%s), %d unchanged, %d deleted, in %s; the mirror has "+
 		"%d whole, %d missing at their servers, %d failed, %d kept though deleted, %d outside, %d invalid\n",
 		what, o.Fetched, megabytes(o.Bytes), o.origins(), o.Unchanged, o.Progress.Deleted,
-		o.took.Round(time.Millisecond), o.Standing[mirror.Whole], o.Standing[mirror.Missing],
-		o.Standing[mirror.Failed], o.Standing[mirror.Gone], o.Standing[mirror.Refused], o.invalid())
+		o.took.Round(time.Millisecond), o.Counts[mirror.Whole], o.Counts[mirror.Missing],
+		o.Counts[mirror.Failed], o.Counts[mirror.Gone], o.Counts[mirror.Refused], o.invalid())
 	return err
 }
 
@@ -145,7 +147,7 @@ func (o *outcome) json(w io.Writer, what string) error {
 	}{
 		what, o.Fetched, o.Bytes, o.Unpacked, o.Fetched - o.Unpacked,
 		o.Spoiled, o.Packages, o.Unusable, o.Unchanged, o.Progress.Deleted, o.took.Seconds(),
-		o.Standing[mirror.Whole], o.Standing[mirror.Missing], o.Standing[mirror.Failed],
-		o.Standing[mirror.Gone], o.Standing[mirror.Refused], o.invalid(),
+		o.Counts[mirror.Whole], o.Counts[mirror.Missing], o.Counts[mirror.Failed],
+		o.Counts[mirror.Gone], o.Counts[mirror.Refused], o.invalid(),
 	})
 }

@@ -54,7 +54,9 @@ func TestPublishAfterBaselineByDump(t *testing.T) {
 	s.snapshot()
 	s.dump(2)
 	trusted := []string{"--topic", s.topic, "--trust-host", strings.TrimPrefix(hub.URL, "http://")}
-	if out, logs := m.run("baseline", 0, append(trusted, "--dump", "only")...); !strings.Contains(out, fmt.Sprintf("; %d from 2 packages, 0 by GET)", files)) {
+	if out, logs := m.run("baseline", 0, append(trusted, "--dump", "only")...); !strings.Contains(
+		out, fmt.Sprintf("; %d from 2 packages, 0 by GET)", files),
+	) {
 		t.Fatalf("%s%s", out, logs)
 	}
 	intake, took := newIntake(t)
@@ -119,7 +121,10 @@ func TestStoppedInTheMiddle(t *testing.T) {
 		s.mu.Unlock()
 		var out, logs bytes.Buffer
 		status := run(ctx, []string{"baseline", "--source", s.URL, "--mirror", m.dir, "--data", m.data, "--min-free", "1B"}, &out, &logs)
-		if said := logs.String(); status != 1 || !strings.HasSuffix(said, "baseline: it was stopped before its end (signal: interrupt); give the same command again, and it goes on with what is there\n") {
+		if said := logs.String(); status != 1 || !strings.HasSuffix(
+			said,
+			"baseline: it was stopped before its end (signal: interrupt); give the same command again, and it goes on with what is there\n",
+		) {
 			t.Errorf("stopped at %s: status %d: %s", path, status, said)
 		}
 		stop(nil)

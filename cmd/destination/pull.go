@@ -28,7 +28,7 @@ func (f *pullFlags) Validate() error {
 // Look implements program.Looker, and asks nobody.
 func (f *pullFlags) Look(_ context.Context, logger *slog.Logger) error {
 	_, err := f.client(logger)
-	return errors.Join(err, lookAtData(f.Data, logger), f.look())
+	return errors.Join(err, checkData(f.Data, logger), f.checkConfig())
 }
 
 // pull is a command that reads the Source's lists once, and keeps or compares copies.
@@ -115,11 +115,11 @@ func (p *pull) advance(ctx context.Context, to follow.Position) error {
 func (p *pull) chosen() bool { return len(p.Base) > 0 }
 
 // maxTold is how many resources that failed are named at the end.
-const maxTold = 20
+const maxListed = 20
 
 // summary tells what became of a run, and whether all is well: as text, or as one object.
 func (p *pull) summary(ctx context.Context, what string, asJSON bool) error {
-	standing, bad, err := p.mirror.Standing(ctx, maxTold)
+	counts, bad, err := p.mirror.Counts(ctx, maxListed)
 	if err != nil {
 		return err
 	}
@@ -127,15 +127,15 @@ func (p *pull) summary(ctx context.Context, what string, asJSON bool) error {
 		p.logger.Error("a resource is not mirrored", "loc", bad[i].Loc,
 			"reason", bad[i].Reason, "tries", bad[i].Tries, "next", bad[i].Next)
 	}
-	if p.chosen() && standing[mirror.Refused] > 0 && len(standing) == 1 {
-		p.logger.Warn("nothing that the Source has is below --base", "outside", standing[mirror.Refused])
+	if p.chosen() && counts[mirror.Refused] > 0 && len(counts) == 1 {
+		p.logger.Warn("nothing that the Source has is below --base", "outside", counts[mirror.Refused])
 	}
-	done := outcome{Progress: p.mirror.Progress(), Standing: standing, took: time.Since(p.begun)}
-	tell := done.text
+	done := outcome{Progress: p.mirror.Progress(), Counts: counts, took: time.Since(p.begun)}
+	print := done.text
 	if asJSON {
-		tell = done.json
+		print = done.json
 	}
-	if err := tell(p.stdout, what); err != nil {
+	if err := print(p.stdout, what); err != nil {
 		return fmt.Errorf("printing: %w", err)
 	}
 	var all []error
@@ -143,11 +143,11 @@ func (p *pull) summary(ctx context.Context, what string, asJSON bool) error {
 		all = append(all, fmt.Errorf("%d packages could not be used; the log names them. "+
 			"--dump auto fetches what they have one by one", done.Unusable))
 	}
-	if failed := standing[mirror.Failed]; failed > 0 {
+	if failed := counts[mirror.Failed]; failed > 0 {
 		all = append(all, fmt.Errorf("%d resources could not be fetched, or are not what the Source "+
 			"tells; they are tried again by the next run", failed))
 	}
-	if refused := standing[mirror.Refused]; refused > 0 && !p.chosen() {
+	if refused := counts[mirror.Refused]; refused > 0 && !p.chosen() {
 		all = append(all, fmt.Errorf("%d resources are outside of what is mirrored: "+
 			"name where they are by --base", refused))
 	}

@@ -78,9 +78,15 @@ func discover(ctx context.Context, client *lists.Client, start, topic string) (l
 		named = append(named, fmt.Sprintf("%.300q (topic %.300q)", addresses(&set)[0], orNone(set.Topic)))
 	}
 	if topic != "" {
-		return lists.Set{}, fmt.Errorf("%w: none of the %d sets at %s has the topic %s: %s", errWhichSet, len(sets), start, topic, strings.Join(named, ", "))
+		return lists.Set{}, fmt.Errorf(
+			"%w: none of the %d sets at %s has the topic %s: %s", errWhichSet, len(sets), start,
+			topic, strings.Join(named, ", "),
+		)
 	}
-	return lists.Set{}, fmt.Errorf("%w: name one of the %d sets at %s by --topic, or by its address as --source: %s", errWhichSet, len(sets), start, strings.Join(named, ", "))
+	return lists.Set{}, fmt.Errorf(
+		"%w: name one of the %d sets at %s by --topic, or by its address as --source: %s",
+		errWhichSet, len(sets), start, strings.Join(named, ", "),
+	)
 }
 
 func orNone(s string) string {

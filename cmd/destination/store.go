@@ -78,16 +78,16 @@ func (s *settling) settle(ctx context.Context) error {
 }
 
 // settlingTaker settles before the first change.
-type settlingTaker struct {
-	follow.Taker
+type settlingHandler struct {
+	follow.Handler
 	*settling
 }
 
-func (t settlingTaker) Take(ctx context.Context, changes []follow.Change) (int, error) {
+func (t settlingHandler) Handle(ctx context.Context, changes []follow.Change) (int, error) {
 	if err := t.settle(ctx); err != nil {
 		return 0, err
 	}
-	return t.Taker.Take(ctx, changes)
+	return t.Handler.Handle(ctx, changes)
 }
 
 // settlingLists settles when something was read.

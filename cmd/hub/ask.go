@@ -27,7 +27,7 @@ import (
 
 // The commands of an operator (hub topics, hub show, …; package ask) are about the hub that
 // has the store open, by its socket; about a store that no hub works on, in this process; about the
-// hubs on a Redis, as one more that holds nothing; or, with --ask, about the hub at an operator's
+// hubs on a Redis, as one more that holds nothing; or, with --admin-url, about the hub at an operator's
 // listener.
 
 // asking is a command with the flags that say who is asked.
@@ -53,7 +53,7 @@ func (*asking[C]) quiet() {}
 
 func (f *asking[C]) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer) error {
 	call := f.call(logger, stdin, stdout, stderr)
-	if call.JSON = f.JSON; f.Ask != "" {
+	if call.JSON = f.JSON; f.AdminURL != "" {
 		call.Absent = func() error { return nil }
 		call.Open = func(ctx context.Context, _ ask.Part) (*ask.Client, error) { return f.openListener(ctx, logger) }
 	}
@@ -129,20 +129,20 @@ type sourceCommands struct {
 type askFlags struct {
 	storeFlags
 
-	Ask            string `env:"-" placeholder:"URL" help:"Ask the hub whose operator's listener is at this URL, as http://127.0.0.1:8081, and not the hub or the store of --store."`
-	AdminTokenFile string `placeholder:"FILE" help:"With --ask: file with the operator's token, where that hub wants one. $HUB_ADMIN_TOKEN may have the token itself."`
-	AdminTLSCert   string `name:"admin-tls-cert" placeholder:"FILE" help:"With --ask https://…: the certificate that the hub has as --admin-tls-cert. It is good whatever the address is; another must be one that this machine trusts."`
+	AdminURL       string `name:"admin-url" env:"-" placeholder:"URL" help:"Ask the hub whose operator's listener is at this URL, as http://127.0.0.1:8081, and not the hub or the store of --store."`
+	AdminTokenFile string `placeholder:"FILE" help:"With --admin-url: file with the operator's token, where that hub wants one. $HUB_ADMIN_TOKEN may have the token itself."`
+	AdminTLSCert   string `name:"admin-tls-cert" placeholder:"FILE" help:"With --admin-url https://…: the certificate that the hub has as --admin-tls-cert. It is good whatever the address is; another must be one that this machine trusts."`
 	JSON           bool   `name:"json" env:"-" help:"Print the API's answer as it is."`
 }
 
 // Validate refuses what cannot be asked.
 func (f *askFlags) Validate() error {
-	if f.Ask == "" {
+	if f.AdminURL == "" {
 		return f.storeFlags.Validate()
 	}
-	u, err := url.Parse(f.Ask)
+	u, err := url.Parse(f.AdminURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
-		return fmt.Errorf("--ask %q is not the URL of an operator's listener, as http://127.0.0.1:8081 is", f.Ask)
+		return fmt.Errorf("--admin-url %q is not the URL of an operator's listener, as http://127.0.0.1:8081 is", f.AdminURL)
 	}
 	return nil
 }
@@ -153,8 +153,10 @@ func (f *askFlags) openListener(ctx context.Context, logger *slog.Logger) (*ask.
 	if err != nil {
 		return nil, err
 	}
-	if token != "" && strings.HasPrefix(f.Ask, "http:") && !egress.LoopbackURL(f.Ask) {
-		logger.Warn("the operator's token goes without TLS: whoever sees it can do with the hub what you can", "ask", f.Ask)
+	if token != "" && strings.HasPrefix(f.AdminURL, "http:") && !egress.LoopbackURL(f.AdminURL) {
+		logger.Warn(
+			"the operator's token goes without TLS: whoever sees it can do with the hub what you can", "ask", f.AdminURL,
+		)
 	}
 	var trusting *tls.Config
 	if f.AdminTLSCert != "" {
@@ -162,7 +164,7 @@ func (f *askFlags) openListener(ctx context.Context, logger *slog.Logger) (*ask.
 			return nil, fmt.Errorf("--admin-tls-cert %s: %w", f.AdminTLSCert, err)
 		}
 	}
-	c, err := ask.AtListener(ctx, f.Ask, token, trusting)
+	c, err := ask.AtListener(ctx, f.AdminURL, token, trusting)
 	if refused, is := errors.AsType[ask.Refused](err); is && refused.Status == http.StatusUnauthorized {
 		err = fmt.Errorf("%w: give --admin-token-file FILE, or HUB_ADMIN_TOKEN", err)
 	}
@@ -170,7 +172,7 @@ func (f *askFlags) openListener(ctx context.Context, logger *slog.Logger) (*ask.
 		err = fmt.Errorf("%w: give --admin-tls-cert FILE, the hub's certificate", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--ask %s: %w", f.Ask, err)
+		return nil, fmt.Errorf("--admin-url %s: %w", f.AdminURL, err)
 	}
 	return c, nil
 }
@@ -181,7 +183,7 @@ func (f *storeFlags) call(logger *slog.Logger, stdin io.Reader, stdout, stderr i
 		Open: func(ctx context.Context, needs ask.Part) (*ask.Client, error) {
 			return f.openClient(ctx, needs, logger)
 		},
-		Absent: f.place().RefuseNothing, Store: f.place().Shown(),
+		Absent: f.engineConfig().RefuseNothing, Store: f.engineConfig().Shown(),
 		Stdin: stdin, Stdout: stdout, Stderr: stderr,
 	}
 }
@@ -192,34 +194,36 @@ func (f *storeFlags) openClient(ctx context.Context, needs ask.Part, logger *slo
 	var c *ask.Client
 	switch {
 	case err == nil:
-		c, err = askHere(ctx, e, needs, logger)
+		c, err = askInProcess(ctx, e, needs, logger)
 	case errors.Is(err, pebblestore.ErrInUse):
 		var where string
-		if where, err = f.place().Directory(); err == nil {
+		if where, err = f.engineConfig().Directory(); err == nil {
 			c, err = ask.AtSocket(ctx, engine.Socket(where).Dial)
 		}
 	default:
 		return nil, err
 	}
 	if err != nil {
-		return nil, f.place().Failed(err)
+		return nil, f.engineConfig().Failed(err)
 	}
 	return c, nil
 }
 
 // askHere answers in this process, by a store that it has opened, and closes that at last.
-func askHere(ctx context.Context, e *engine.Engine, needs ask.Part, logger *slog.Logger) (*ask.Client, error) {
-	desk, end, err := deskOf(ctx, e, needs, logger)
+func askInProcess(ctx context.Context, e *engine.Engine, needs ask.Part, logger *slog.Logger) (*ask.Client, error) {
+	desk, end, err := serviceOf(ctx, e, needs, logger)
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	serve := api.API(api.Config{Desk: desk, Version: release.Version, Backup: e.HoldBackup, Logger: logger})
-	return ask.Here(ctx, serve, e.Peers != nil, end, logger)
+	serve := api.API(api.Config{Service: desk, Version: release.Version, Backup: e.HoldBackup, Logger: logger})
+	return ask.InProcess(ctx, serve, e.Peers != nil, end, logger)
 }
 
 // deskOf is the desk of a command on a store that it has opened; end closes both. On a Redis it
 // asks the hubs. On Pebble, where no hub can run beside it, it reads the subscriptions itself.
-func deskOf(ctx context.Context, e *engine.Engine, needs ask.Part, logger *slog.Logger) (desk *operator.Desk, end func() error, err error) {
+func serviceOf(
+	ctx context.Context, e *engine.Engine, needs ask.Part, logger *slog.Logger,
+) (desk *operator.Service, end func() error, err error) {
 	cfg := operator.Config{
 		Engine: e.Name(), Version: release.Version, Started: time.Now(), Log: e.Log, Cursors: e.Cursors,
 		Subscriptions: e.Subscriptions, Sources: e.Sources, Warnings: e.Warnings, Logger: logger,

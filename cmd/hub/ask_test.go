@@ -20,7 +20,7 @@ import (
 )
 
 // village is a hub with a topic, a callback that takes everything and one that takes nothing.
-type village struct {
+type askFixture struct {
 	hub       *process
 	store     string
 	good, bad *sink
@@ -30,14 +30,17 @@ type village struct {
 }
 
 // newVillage publishes two notifications and waits until it stands with them as it will.
-func newVillage(t *testing.T, store string) *village {
+func newAskFixture(t *testing.T, store string) *askFixture {
 	t.Helper()
-	v := &village{store: store, good: newSink(t), bad: newSink(t), ids: map[string]string{}}
+	v := &askFixture{store: store, good: newSink(t), bad: newSink(t), ids: map[string]string{}}
 	port := freePort(t)
 	hub := fmt.Sprintf("http://127.0.0.1:%d/websub/", port)
 	v.good.setHub(hub, 0)
 	v.bad.setHub(hub, 1)
-	v.hub = startHub(t, "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--admin", "127.0.0.1:0", "--store", store, "--retry-first", "1h", "--retry-max", "2h")
+	v.hub = startHub(
+		t, "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--admin", "127.0.0.1:0", "--store",
+		store, "--retry-first", "1h", "--retry-max", "2h",
+	)
 	v.topic = v.good.topicURL("a")
 	for name, s := range map[string]*sink{"good": v.good, "bad": v.bad} {
 		callback := s.callbackURL(name)
@@ -67,7 +70,7 @@ func newVillage(t *testing.T, store string) *village {
 }
 
 // says runs a command and wants each of the texts in what it prints.
-func (v *village) says(t *testing.T, line string, want ...string) string {
+func (v *askFixture) says(t *testing.T, line string, want ...string) string {
 	t.Helper()
 	out := mustRun(t, append(strings.Fields(line), "--store", v.store)...)
 	for _, w := range want {
@@ -84,7 +87,7 @@ func (v *village) says(t *testing.T, line string, want ...string) string {
 }
 
 // refuses runs a command that ends with status 1 and one line.
-func (v *village) refuses(t *testing.T, line string, want string) {
+func (v *askFixture) refuses(t *testing.T, line string, want string) {
 	t.Helper()
 	code, out, stderr := runCommand(t.Context(), append(strings.Fields(line), "--store", v.store)...)
 	// Run within the test it warns of files that a process of its own would not have made so.
@@ -95,7 +98,7 @@ func (v *village) refuses(t *testing.T, line string, want string) {
 }
 
 // looked is what the commands say of the village, whoever answers.
-func (v *village) looked(t *testing.T) {
+func (v *askFixture) looked(t *testing.T) {
 	t.Helper()
 	v.says(t, "topics", "SUBSCRIBERS", "TOPIC", v.topic)
 	v.says(t, "topics --failing --contains TOPIC/A", v.topic)
@@ -120,7 +123,7 @@ func (v *village) looked(t *testing.T) {
 // when it does not.
 func TestCommandsOfAnOperator(t *testing.T) {
 	t.Parallel()
-	v := newVillage(t, "pebble:"+t.TempDir())
+	v := newAskFixture(t, "pebble:"+t.TempDir())
 	v.looked(t)
 	v.says(t, "show "+v.ids["bad"], "ATTEMPT ENDED")
 
@@ -164,7 +167,7 @@ func TestCommandsOfAnOperator(t *testing.T) {
 // What is printed with --json is what the API answers.
 func TestCommandsPrintTheAPI(t *testing.T) {
 	t.Parallel()
-	v := newVillage(t, "pebble:"+t.TempDir())
+	v := newAskFixture(t, "pebble:"+t.TempDir())
 	for line, path := range map[string]string{
 		"show " + v.published[1]: "/notifications/" + v.published[1],
 		"show " + v.ids["good"]:  "/subscriptions/" + v.ids["good"],
@@ -232,7 +235,7 @@ func timeless(doc any) any {
 // A store that no hub works on says the same, and what it is told is done when a hub runs.
 func TestCommandsOnAStoreAtRest(t *testing.T) {
 	t.Parallel()
-	v := newVillage(t, "pebble:"+t.TempDir())
+	v := newAskFixture(t, "pebble:"+t.TempDir())
 	if err := v.hub.stop(t); err != nil {
 		t.Fatal(err)
 	}
@@ -250,9 +253,9 @@ func TestCommandsOnAStoreAtRest(t *testing.T) {
 // A command on a Redis asks the hubs that work on it.
 func TestCommandsOnRedis(t *testing.T) {
 	t.Parallel()
-	v := newVillage(t, redistest.Start(t).URL())
+	v := newAskFixture(t, redistest.Start(t).URL())
 	v.looked(t)
-	v.refuses(t, "log-level", "each has its own: say which with --ask URL")
+	v.refuses(t, "log-level", "each has its own: say which with --admin-url URL")
 	v.bad.setHub(v.hub.ready["url"], 0)
 	v.says(t, "retry "+v.ids["bad"], "again now")
 	v.bad.await(t, "the retry", func() bool { return v.bad.has("bad", "two") })
@@ -271,24 +274,24 @@ func TestCommandsAskElsewhere(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no token":            {[]string{"topics", "--ask", admin}, "needs the operator's token"},
-		"no file":             {[]string{"topics", "--ask", admin, "--admin-token-file", file + "x"}, "--admin-token-file: "},
-		"no URL":              {[]string{"topics", "--ask", p.ready["admin"]}, "is not the URL of an operator's listener"},
-		"no hub":              {[]string{"topics", "--ask", fmt.Sprintf("http://127.0.0.1:%d", freePort(t))}, "connection refused"},
-		"the public listener": {[]string{"topics", "--ask", "http://" + p.ready["listen"]}, "that is no operator's listener (--admin)"},
+		"no token":            {[]string{"topics", "--admin-url", admin}, "needs the operator's token"},
+		"no file":             {[]string{"topics", "--admin-url", admin, "--admin-token-file", file + "x"}, "--admin-token-file: "},
+		"no URL":              {[]string{"topics", "--admin-url", p.ready["admin"]}, "is not the URL of an operator's listener"},
+		"no hub":              {[]string{"topics", "--admin-url", fmt.Sprintf("http://127.0.0.1:%d", freePort(t))}, "connection refused"},
+		"the public listener": {[]string{"topics", "--admin-url", "http://" + p.ready["listen"]}, "that is no operator's listener (--admin)"},
 	} {
 		code, out, stderr := runCommand(t.Context(), test.args...)
 		if code != 1 || out != "" || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: %d %q %q; want %q", name, code, out, stderr, test.want)
 		}
 	}
-	mustRun(t, "topics", "--ask", admin, "--admin-token-file", file)
+	mustRun(t, "topics", "--admin-url", admin, "--admin-token-file", file)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(api.TokenVariable, strings.TrimSpace(string(text)))
-	if out := mustRun(t, "log-level", "warn", "--ask", admin+"/", "--json"); !sameJSON(t, out, `{"level":"warn"}`) {
+	if out := mustRun(t, "log-level", "warn", "--admin-url", admin+"/", "--json"); !sameJSON(t, out, `{"level":"warn"}`) {
 		t.Errorf("log-level: %s", out)
 	}
 	if log := p.log.String(); strings.Contains(log, strings.TrimSpace(string(text))) {
@@ -303,7 +306,10 @@ func TestOperatorsToken(t *testing.T) {
 	if err := os.WriteFile(file, []byte("first-token-of-16\n"), 0o604); err != nil {
 		t.Fatal(err)
 	}
-	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "0.0.0.0:0", "--url", "http://127.0.0.1:1/", "--admin-plain", "--admin-token-file", file, "--store", "pebble:"+t.TempDir())
+	p := startHub(
+		t, "--listen", "127.0.0.1:0", "--admin", "0.0.0.0:0", "--url", "http://127.0.0.1:1/",
+		"--admin-plain", "--admin-token-file", file, "--store", "pebble:"+t.TempDir(),
+	)
 	admin := strings.Replace(p.ready["admin"], "0.0.0.0", "127.0.0.1", 1)
 	if !strings.Contains(admin, "127.0.0.1") {
 		admin = "127.0.0.1" + admin[strings.LastIndex(admin, ":"):]
@@ -328,7 +334,10 @@ func TestOperatorsToken(t *testing.T) {
 		status, _ := read(path, token)
 		return status
 	}
-	for path, want := range map[string][2]int{"/healthz": {200, 200}, "/metrics": {401, 200}, "/api/v1/overview": {401, 200}, "/": {401, 200}, "/nothing": {401, 404}} {
+	for path, want := range map[string][2]int{
+		"/healthz": {200, 200}, "/metrics": {401, 200}, "/api/v1/overview": {401, 200},
+		"/": {401, 200}, "/nothing": {401, 404},
+	} {
 		if got := [2]int{get(path, ""), get(path, "first-token-of-16")}; got != want {
 			t.Errorf("%s without a token and with it: %v; want %v", path, got, want)
 		}
@@ -381,7 +390,13 @@ func TestOperatorsListenerIsGuarded(t *testing.T) {
 		"no such directory": {[]string{"--admin-token-file", none}, "cannot be made"},
 		"a directory":       {[]string{"--admin-token-file", dir}, "is not a file"},
 	} {
-		args := append([]string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--url", "http://127.0.0.1:1/", "--store", "pebble:" + filepath.Join(dir, "store")}, test.args...)
+		args := append(
+			[]string{
+				"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--url", "http://127.0.0.1:1/",
+				"--store", "pebble:" + filepath.Join(dir, "store"),
+			},
+			test.args...,
+		)
 		code, _, stderr := runCommand(t.Context(), args...)
 		if code != 1 || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "too-short") {
 			t.Errorf("%s: %d %q; want one line with %q", name, code, stderr, test.want)
@@ -391,7 +406,9 @@ func TestOperatorsListenerIsGuarded(t *testing.T) {
 		t.Error("a hub that did not start has made a token")
 	}
 	t.Setenv(api.TokenVariable, "first-token-of-16")
-	if code, _, stderr := runCommand(t.Context(), "--admin-token-file", fresh, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"); code != 1 || !strings.Contains(stderr, "keep one") {
+	if code, _, stderr := runCommand(
+		t.Context(), "--admin-token-file", fresh, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+	); code != 1 || !strings.Contains(stderr, "keep one") {
 		t.Errorf("two tokens: %d %s", code, stderr)
 	}
 }
@@ -403,7 +420,7 @@ func TestAskNamesTheCertificate(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()
-	code, _, stderr := runCommand(t.Context(), "topics", "--ask", server.URL)
+	code, _, stderr := runCommand(t.Context(), "topics", "--admin-url", server.URL)
 	if code != 1 || !strings.Contains(stderr, "--admin-tls-cert FILE") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("status %d, %q", code, stderr)
 	}

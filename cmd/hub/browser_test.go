@@ -32,7 +32,10 @@ const hostileText = `"><script>alert(1)</script>`
 func TestPageInBrowser(t *testing.T) {
 	t.Parallel()
 	b := browsertest.Start(t)
-	signedIn := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+filepath.Join(t.TempDir(), "store"), "--admin-token-file", tokenFile(t))
+	signedIn := startHub(
+		t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store",
+		"pebble:"+filepath.Join(t.TempDir(), "store"), "--admin-token-file", tokenFile(t),
+	)
 	w := newBrowserHub(t, b)
 	tab := w.tab
 	for _, step := range []struct {
@@ -64,12 +67,17 @@ func TestPageInBrowser(t *testing.T) {
 
 func newBrowserHub(t *testing.T, b *browsertest.Browser) *browserHub {
 	w := &browserHub{t: t, sink: newSink(t)}
-	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+filepath.Join(t.TempDir(), "store"), "--retry-first", "1h", "--retry-max", "1h")
+	p := startHub(
+		t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store",
+		"pebble:"+filepath.Join(t.TempDir(), "store"), "--retry-first", "1h", "--retry-max", "1h",
+	)
 	w.hub, w.topic = p.ready["url"], w.sink.topicURL("pages")
 	w.sink.setHub(w.hub, 0)
 	w.tab = b.Tab(t, "http://"+p.ready["admin"])
 	for _, name := range []string{"good", "broken"} {
-		if status, body, err := subscribe(w.hub, w.topic, w.sink.callbackURL(name), url.Values{"hub.secret": {"secret of " + name}}); status != http.StatusAccepted {
+		if status, body, err := subscribe(
+			w.hub, w.topic, w.sink.callbackURL(name), url.Values{"hub.secret": {"secret of " + name}},
+		); status != http.StatusAccepted {
 			t.Fatalf("subscribing: %d %s %v", status, body, err)
 		}
 	}

@@ -49,13 +49,13 @@ func noSecretInDebugOutput(t *testing.T, where string) {
 	}
 	f := chosen.Command.(*serveCommand)
 	var store *engine.Engine
-	var rooms house.Rooms
+	var rooms house.Components
 	var cfg carillon.Config
 	f.open = func(c carillon.Config) (openedHub, error) {
 		cfg = c
 		return openWith(house.Hooks{
-			Engine: func(e *engine.Engine) { raw := *e; store = &raw },
-			Rooms:  func(r house.Rooms) { rooms = r },
+			Engine:     func(e *engine.Engine) { raw := *e; store = &raw },
+			Components: func(r house.Components) { rooms = r },
 		})(c)
 	}
 	h, err := f.start(t.Context(), slog.New(slog.DiscardHandler))

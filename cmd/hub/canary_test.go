@@ -51,7 +51,7 @@ func TestNoSecretShows(t *testing.T) {
 
 func noSecretShows(t *testing.T, store canaryStore) {
 	listen := fmt.Sprintf("127.0.0.1:%d", freePort(t))
-	w := newCanaryWorld(t, "http://"+listen+"/websub/")
+	w := newCanaryFixture(t, "http://"+listen+"/websub/")
 	args := append([]string{
 		"--listen", listen, "--admin", "127.0.0.1:0", "--log-level", "debug", "--publishers", "registered",
 		"--retry-first", "20ms", "--retry-max", "200ms", "--delivery-timeout", "2s", "--takeover", "1s",
@@ -87,7 +87,7 @@ func noSecretShows(t *testing.T, store canaryStore) {
 }
 
 // end ends a hub and keeps what it logged.
-func (w *canaryWorld) end(t *testing.T, p *process, how func(*process)) {
+func (w *canaryFixture) end(t *testing.T, p *process, how func(*process)) {
 	t.Helper()
 	how(p)
 	text := p.log.String()
@@ -99,7 +99,7 @@ func (w *canaryWorld) end(t *testing.T, p *process, how func(*process)) {
 
 // register makes a Source and takes its token. What shows its token for this once is
 // not looked at.
-func (w *canaryWorld) register(t *testing.T, store canaryStore) {
+func (w *canaryFixture) register(t *testing.T, store canaryStore) {
 	t.Helper()
 	out, code := w.command(t, append([]string{"source", "add", "somebody", "--topic-prefix", w.URL + "/topic"}, store.flags...)...)
 	if w.token = strings.TrimSpace(out); code != 0 || len(w.token) < 40 {
@@ -109,7 +109,7 @@ func (w *canaryWorld) register(t *testing.T, store canaryStore) {
 	w.keep("the list of Sources", out)
 }
 
-func (w *canaryWorld) subscribe(t *testing.T, callback string) int {
+func (w *canaryFixture) subscribe(t *testing.T, callback string) int {
 	t.Helper()
 	form := url.Values{
 		"hub.mode": {"subscribe"}, "hub.topic": {w.topic("good")}, "hub.callback": {w.callback(callback)}, "hub.secret": {canarySecret},
@@ -120,7 +120,7 @@ func (w *canaryWorld) subscribe(t *testing.T, callback string) int {
 
 const formType = "application/x-www-form-urlencoded"
 
-func (w *canaryWorld) subscribeAll(t *testing.T) {
+func (w *canaryFixture) subscribeAll(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"confirms", "fails", "redirects", "resets", "garbles", "gone", "refuses", "garbles-challenge"} {
 		if status := w.subscribe(t, name); status != http.StatusAccepted {
@@ -137,7 +137,7 @@ func (w *canaryWorld) subscribeAll(t *testing.T) {
 }
 
 // askWrongly has secrets where none belong, and where they are wrong.
-func (w *canaryWorld) askWrongly(t *testing.T) {
+func (w *canaryFixture) askWrongly(t *testing.T) {
 	t.Helper()
 	good := "hub.mode=subscribe&hub.topic=" + url.QueryEscape(w.topic("good")) + "&hub.callback=" + url.QueryEscape(w.callback("confirms"))
 	for name, ask := range map[string]struct{ query, contentType, body, header string }{
@@ -175,13 +175,13 @@ func (w *canaryWorld) askWrongly(t *testing.T) {
 	}
 }
 
-func (w *canaryWorld) links(topic string) string {
+func (w *canaryFixture) links(topic string) string {
 	return `Link: <` + w.topic(topic) + `>; rel="self", <` + w.hub + `>; rel="hub"`
 }
 
 // publishAll publishes, with what is published and with a ping, and waits until the callbacks
 // have got some of it.
-func (w *canaryWorld) publishAll(t *testing.T) {
+func (w *canaryFixture) publishAll(t *testing.T) {
 	t.Helper()
 	before := map[string]int{}
 	names := []string{"confirms", "fails", "redirects", "resets", "garbles"}
@@ -208,7 +208,7 @@ func (w *canaryWorld) publishAll(t *testing.T) {
 }
 
 // commands runs those that work on a store without a hub.
-func (w *canaryWorld) commands(t *testing.T, store canaryStore) {
+func (w *canaryFixture) commands(t *testing.T, store canaryStore) {
 	t.Helper()
 	for _, command := range []string{"export", "backup"} {
 		file := filepath.Join(t.TempDir(), command)
@@ -222,7 +222,7 @@ func (w *canaryWorld) commands(t *testing.T, store canaryStore) {
 }
 
 // refusals are starts that fail, with something secret in what was said.
-func (w *canaryWorld) refusals(t *testing.T) {
+func (w *canaryFixture) refusals(t *testing.T) {
 	t.Helper()
 	config := privateFile(t, "store: [\"redis://:"+canaryPassword+"@127.0.0.1:1/0\"]\nproxy: {a: "+canaryPassword+"}\n")
 	for _, args := range [][]string{

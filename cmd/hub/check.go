@@ -32,7 +32,7 @@ func (f *serveCommand) Look(_ context.Context, logger *slog.Logger) error {
 		all = append(all, program.NeedsURL(f.Listen))
 		cfg.URL = "http://127.0.0.1/websub/" // as the listener's will be
 	}
-	return errors.Join(append(all, house.Config(cfg).Look())...) // Validate has done the rest
+	return errors.Join(append(all, house.Config(cfg).CheckEnvironment())...) // Validate has done the rest
 }
 
 // stopping says how long the end of the hub may take.
@@ -43,12 +43,17 @@ func (f *serveCommand) stopping() carillon.Config {
 // publicEndpoint and adminEndpoint are the listeners.
 func (f *serveCommand) publicEndpoint(logger *slog.Logger) program.Endpoint {
 	most, _ := carillon.Connections()
-	return program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Most: most, Proxies: f.TrustedProxy, Finish: f.stopping().FinishWithin(), Logger: logger}
+	return program.Endpoint{
+		Flag: "listen", Address: f.Listen, TLS: f.TLS, Most: most, Proxies: f.TrustedProxy,
+		Finish: f.stopping().FinishWithin(), Logger: logger,
+	}
 }
 
 func (f *serveCommand) adminEndpoint(logger *slog.Logger) program.Endpoint {
 	_, most := carillon.Connections()
-	return program.Endpoint{Flag: "admin", Address: f.Admin, TLS: f.AdminTLS, Most: most, Operators: true, Logger: logger}
+	return program.Endpoint{
+		Flag: "admin", Address: f.Admin, TLS: f.AdminTLS, Most: most, Operators: true, Logger: logger,
+	}
 }
 
 // lookAtToken reads the operator's token, and asks whether the operator's listener may be
@@ -72,7 +77,7 @@ func loopbackOnly(address string) bool {
 func (f *serveCommand) Shown(flag, value string) string {
 	switch {
 	case flag == "store":
-		return f.place().Shown()
+		return f.engineConfig().Shown()
 	case flag == "proxy" && strings.Contains(value, "@"):
 		if p, err := egress.NewProxy(f.Proxy); err == nil {
 			return p.String()

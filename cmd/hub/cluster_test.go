@@ -39,16 +39,16 @@ type cluster struct {
 
 	mu       sync.Mutex
 	targets  []string // the processes that publishers turn to
-	troubles []trouble
+	troubles []outage
 }
 
 // trouble is a stretch of time in which something was wrong.
-type trouble struct{ from, to time.Time }
+type outage struct{ from, to time.Time }
 
 // excuses tells whether what had arrived at first may arrive again: it was not
 // recorded yet when the trouble began, or a process that had it in flight goes on
 // as the trouble ends.
-func (t trouble) excuses(first, again time.Time) bool {
+func (t outage) excuses(first, again time.Time) bool {
 	near := func(at, moment time.Time) bool {
 		since := moment.Sub(at)
 		return -diskSlack < since && since < flushInterval+diskSlack
@@ -120,7 +120,7 @@ func (c *cluster) target(n int) string {
 func (c *cluster) trouble(from time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.troubles = append(c.troubles, trouble{from, time.Now()})
+	c.troubles = append(c.troubles, outage{from, time.Now()})
 }
 
 // subscribe makes every subscription through one process, and waits until each
@@ -253,7 +253,7 @@ func (c *cluster) firsts(name string, got []arrival) (first []string, again int)
 		if before.id != d.id {
 			c.t.Errorf("%s: %q came again under another X-Hub-Notification-Id", name, d.body)
 		}
-		if !slices.ContainsFunc(c.troubles, func(t trouble) bool { return t.excuses(before.at, d.at) }) {
+		if !slices.ContainsFunc(c.troubles, func(t outage) bool { return t.excuses(before.at, d.at) }) {
 			c.t.Errorf("%s: %q came again although it was settled long before, and no trouble ended then", name, d.body)
 		}
 	}

@@ -29,7 +29,7 @@ func TestWasItDeliveredToAll(t *testing.T) {
 	if slowness > 1 {
 		subscribers /= 10
 	}
-	w := newCrowd(t, "pebble:"+t.TempDir(), subscribers, 37)
+	w := newLoad(t, "pebble:"+t.TempDir(), subscribers, 37)
 	p := w.hub(t)
 	id := w.publish(t, p)
 	w.settled(t, p, id)
@@ -41,13 +41,15 @@ func TestWasItDeliveredToAll(t *testing.T) {
 func TestWasItDeliveredToAllOfTwoHubs(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	w := newCrowd(t, redis.URL(), 2000, 37)
+	w := newLoad(t, redis.URL(), 2000, 37)
 	w.url = "http://127.0.0.1:9/websub/" // as behind a load balancer
 	w.sink.setHub(w.url, 0)
 	a, b := w.hub(t), w.hub(t)
 	both := func() bool {
 		var o operator.Overview
-		return tryJSON(t, a, "/api/v1/overview", &o) && o.MissingShards == 0 && len(o.Processes) == 2 && min(len(o.Processes[0].Shards), len(o.Processes[1].Shards)) == 32
+		return tryJSON(t, a, "/api/v1/overview", &o) && o.MissingShards == 0 && len(o.Processes) == 2 && min(
+			len(o.Processes[0].Shards), len(o.Processes[1].Shards),
+		) == 32
 	}
 	eventually(t, "both to have half of the shards", both)
 	id := w.publish(t, a)
@@ -80,7 +82,7 @@ func TestWasItDeliveredToAllOfTwoHubs(t *testing.T) {
 }
 
 // crowd is a topic with many subscriptions, the callbacks of some of which refuse.
-type crowd struct {
+type load struct {
 	store, url   string
 	sink         *sink
 	all, failing int
@@ -89,10 +91,10 @@ type crowd struct {
 }
 
 // newCrowd makes the subscriptions in the store, before any hub works on it.
-func newCrowd(t *testing.T, store string, all, failing int) *crowd {
+func newLoad(t *testing.T, store string, all, failing int) *load {
 	t.Helper()
-	w := &crowd{store: store, sink: newSink(t), all: all, failing: failing}
-	w.topic = w.sink.topicURL("crowd")
+	w := &load{store: store, sink: newSink(t), all: all, failing: failing}
+	w.topic = w.sink.topicURL("load")
 	good := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	t.Cleanup(good.Close)
 	refusing := fmt.Sprintf("http://127.0.0.1:%d", freePort(t))
@@ -130,7 +132,7 @@ func newCrowd(t *testing.T, store string, all, failing int) *crowd {
 	return w
 }
 
-func (w *crowd) hub(t *testing.T) *process {
+func (w *load) hub(t *testing.T) *process {
 	t.Helper()
 	args := []string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", w.store, "--retry-first", "1h", "--retry-max", "1h"}
 	if w.url != "" {
@@ -144,7 +146,7 @@ func (w *crowd) hub(t *testing.T) *process {
 	return p
 }
 
-func (w *crowd) publish(t *testing.T, p *process) uuid.UUID {
+func (w *load) publish(t *testing.T, p *process) uuid.UUID {
 	t.Helper()
 	url := w.url
 	if url == "" {
@@ -192,18 +194,18 @@ func overviewOf(t *testing.T, p *process) (o operator.Overview) {
 	return o
 }
 
-func (w *crowd) notification(t *testing.T, p *process, id uuid.UUID) (n operator.NotificationDetail) {
+func (w *load) notification(t *testing.T, p *process, id uuid.UUID) (n operator.NotificationDetail) {
 	t.Helper()
 	askJSON(t, p, w.notificationPath(id), &n)
 	return n
 }
 
-func (w *crowd) notificationPath(id uuid.UUID) string {
+func (w *load) notificationPath(id uuid.UUID) string {
 	return "/api/v1/notifications/" + id.String() + "?topic=" + url.QueryEscape(w.topic)
 }
 
 // settled waits until everybody was tried once.
-func (w *crowd) settled(t *testing.T, p *process, id uuid.UUID) {
+func (w *load) settled(t *testing.T, p *process, id uuid.UUID) {
 	t.Helper()
 	begun := time.Now()
 	eventually(t, "all attempts", func() bool {
@@ -217,7 +219,7 @@ func (w *crowd) settled(t *testing.T, p *process, id uuid.UUID) {
 const sane = 10 * time.Second
 
 // ask asks in every way, and prints what was said and how long it took.
-func (w *crowd) ask(t *testing.T, p *process, id uuid.UUID) {
+func (w *load) ask(t *testing.T, p *process, id uuid.UUID) {
 	t.Helper()
 	timed := func(what string, answer func() string) string {
 		begun := time.Now()
@@ -288,14 +290,14 @@ func (w *crowd) ask(t *testing.T, p *process, id uuid.UUID) {
 
 // repair tells each of two hubs to try again, replay and remove subscriptions of which the
 // other holds about half.
-func (w *crowd) repair(t *testing.T, a, b *process, id uuid.UUID) {
+func (w *load) repair(t *testing.T, a, b *process, id uuid.UUID) {
 	t.Helper()
 	n := w.notification(t, a, id)
 	for i, m := range n.Missing[:8] {
 		p := []*process{a, b}[i%2]
 		var before operator.SubscriptionDetail
 		askJSON(t, p, "/api/v1/subscriptions/"+m.ID.String(), &before)
-		if status, text := tellHub(t, p, http.MethodPost, "/subscriptions/"+m.ID.String()+"/retry"); status >= 300 {
+		if status, text := callAPI(t, p, http.MethodPost, "/subscriptions/"+m.ID.String()+"/retry"); status >= 300 {
 			t.Errorf("retry: %d %s", status, text)
 		}
 		eventually(t, "another attempt", func() bool {
@@ -309,7 +311,7 @@ func (w *crowd) repair(t *testing.T, a, b *process, id uuid.UUID) {
 		if i%2 == 1 {
 			p, other = b, a
 		}
-		if status, text := tellHub(t, p, http.MethodDelete, "/subscriptions/"+gone.ID.String()+"?reason=test"); status >= 300 {
+		if status, text := callAPI(t, p, http.MethodDelete, "/subscriptions/"+gone.ID.String()+"?reason=test"); status >= 300 {
 			t.Errorf("remove: %d %s", status, text)
 		}
 		if status, _ := look(other.ready["admin"], "/api/v1/subscriptions/"+gone.ID.String()); status != http.StatusNotFound {
@@ -324,7 +326,7 @@ func (w *crowd) repair(t *testing.T, a, b *process, id uuid.UUID) {
 }
 
 // tellHub has the API of a process do something.
-func tellHub(t *testing.T, p *process, method, path string) (status int, said string) {
+func callAPI(t *testing.T, p *process, method, path string) (status int, said string) {
 	t.Helper()
 	req, err := http.NewRequest(method, "http://"+p.ready["admin"]+"/api/v1"+path, nil)
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 	"carillon/operator"
 	"carillon/operator/ask"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // TestListenToARealHub hears by the API what is published, of either of two hubs, and leaves
@@ -42,20 +43,20 @@ func TestListenToARealHub(t *testing.T) {
 		eventually(t, "readiness", p.isReady)
 		door := "http://" + p.ready["listen"] + "/websub/"
 		heard, end := listenAt(t, p, s.topicURL("t"))
-		heard(operator.HeardWaiting)
-		if h := heard(operator.HeardVerified); !strings.Contains(h.Text, "5m0s") {
+		heard(operator.TestWaiting)
+		if h := heard(operator.TestVerified); !strings.Contains(h.Text, "5m0s") {
 			t.Errorf("%+v", h)
 		}
 		if status, said, err := publishAt(door, hub, s.topicURL("t"), "text/plain", "news"); err != nil || status != http.StatusOK {
 			t.Fatalf("publishing: %d %q %v", status, said, err)
 		}
-		h := heard(operator.HeardNotification)
+		h := heard(operator.TestNotification)
 		if h.Body != "news" || !strings.HasSuffix(h.Signature, ": good") || h.ContentType != "text/plain" || len(h.Links) != 1 {
 			t.Errorf("%+v", h)
 		}
 		var page operator.SubscriptionPage
 		askJSON(t, p, "/api/v1/subscriptions", &page)
-		if page.Matching != 1 || !page.Subscriptions[0].Listener || !page.Subscriptions[0].Signed {
+		if page.Matching != 1 || !page.Subscriptions[0].TestCallback || !page.Subscriptions[0].Signed {
 			t.Errorf("%+v", page)
 		}
 		end()
@@ -69,22 +70,22 @@ func TestListenToARealHub(t *testing.T) {
 			}
 		}
 		heard, end = listenAt(t, p, s.URL+"/elsewhere")
-		heard(operator.HeardWaiting)
-		heard(operator.HeardDenied)
+		heard(operator.TestWaiting)
+		heard(operator.TestDenied)
 		end()
 	}
 }
 
 // listenAt listens by the API of a process. What is heard is told by heard, which names the
 // kind that it must be of.
-func listenAt(t *testing.T, p *process, topic string) (heard func(kind string) operator.Heard, end func()) {
+func listenAt(t *testing.T, p *process, topic string) (heard func(kind string) operator.TestEvent, end func()) {
 	t.Helper()
 	resp, err := http.Get("http://" + p.ready["admin"] + "/api/v1/listen?topic=" + url.QueryEscape(topic))
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("listening: %v %v", resp, err)
 	}
 	lines := bufio.NewScanner(resp.Body)
-	return func(kind string) (h operator.Heard) {
+	return func(kind string) (h operator.TestEvent) {
 		t.Helper()
 		limit := time.AfterFunc(time.Minute, func() { _ = resp.Body.Close() })
 		defer limit.Stop()
@@ -210,7 +211,10 @@ func TestASourceAsks(t *testing.T) {
 	t.Parallel()
 	s := newSink(t)
 	store := "pebble:" + t.TempDir()
-	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", store, "--publishers", "registered", "--retry-first", "1h", "--retry-max", "1h")
+	p := startHub(
+		t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", store, "--publishers",
+		"registered", "--retry-first", "1h", "--retry-max", "1h",
+	)
 	address := p.ready["url"]
 	s.setHub(address, 0)
 	one, two := addSource(t, store, "one", s.topicURL("a")), addSource(t, store, "two", s.topicURL("b"))
@@ -305,7 +309,7 @@ func request(t *testing.T, method, address, token, link, body string) *http.Resp
 // what is told to be done is done when a hub runs again.
 func TestDeskOfAStoppedHub(t *testing.T) {
 	t.Parallel()
-	w := newCrowd(t, "pebble:"+t.TempDir(), 200, 3)
+	w := newLoad(t, "pebble:"+t.TempDir(), 200, 3)
 	p := w.hub(t)
 	id := w.publish(t, p)
 	w.settled(t, p, id)
@@ -318,11 +322,11 @@ func TestDeskOfAStoppedHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One more, which everybody is still to get.
-	more := delivery.Publication{Topic: w.topic, ContentType: "text/plain", Body: []byte("more")}
+	more := delivery.Publication{Topic: topic.Parse(w.topic), ContentType: "text/plain", Body: []byte("more")}
 	if _, err := e.Log.Append(t.Context(), more, uuid.Must(uuid.NewV7()), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	desk, end, err := deskOf(t.Context(), e, ask.Everything, slog.New(slog.DiscardHandler))
+	desk, end, err := serviceOf(t.Context(), e, ask.Everything, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -167,43 +167,43 @@ var disguises = []disguise{
 // stands in a request, it gets what the table says, and nobody is connected to.
 func TestDisguises(t *testing.T) {
 	t.Parallel()
-	town := newTown(t)
-	hub := town.startHub(t, "--allow-net", "127.0.0.2/32")
+	hosts := newNetwork(t)
+	hub := hosts.startHub(t, "--allow-net", "127.0.0.2/32")
 	t.Logf("%-62s %-28s %-28s %-9s %s", "URL", "as callback", "as topic", "published", "pinged")
 	for i, d := range disguises {
-		at := town.url(d.url)
+		at := hosts.url(d.url)
 		as := []string{
 			hub.asCallback(t, i, at, d.meets), hub.asTopic(t, i, at, d.meets),
 			hub.asPublished(t, at, d.meets), hub.asPinged(t, i, at, d.meets),
 		}
 		t.Logf("%-62q %-28s %-28s %-9s %s", strings.ReplaceAll(d.url, "{port}", "P"), as[0], as[1], as[2], as[3])
-		if n := town.canary.count(); n != 0 {
+		if n := hosts.canary.count(); n != 0 {
 			t.Fatalf("%s: the canary saw %d connections", at, n)
 		}
 	}
-	t.Logf("%d disguises, each in four places; connections that the canary saw: %d", len(disguises), town.canary.count())
+	t.Logf("%d disguises, each in four places; connections that the canary saw: %d", len(disguises), hosts.canary.count())
 }
 
 // TestCanarySings: where the addresses are allowed, the same disguises in the same places
 // do reach the canary; so its silence above means something.
 func TestCanarySings(t *testing.T) {
 	t.Parallel()
-	town := newTown(t)
-	hub := town.startHub(t, "--allow-net", "127.0.0.0/8", "--allow-net", "::1/128", "--allow-port", "1-65535")
+	hosts := newNetwork(t)
+	hub := hosts.startHub(t, "--allow-net", "127.0.0.0/8", "--allow-net", "::1/128", "--allow-port", "1-65535")
 	for _, raw := range []string{
 		"http://127.0.0.1:{port}/x", "http://[::1]:{port}/x", "http://[::ffff:127.0.0.1]:{port}/x", "http://127.0.0.2:{taken}/x",
 		"http://a.test:{port}/x", "http://aaaa.test:{port}/x", "http://cname.test:{port}/x",
 		"http://all-bad.test:{port}/x",
 	} {
 		for place, send := range map[string]func(at string) string{
-			"callback":  func(at string) string { return hub.subscribe(t, town.topic("sings"), at) },
-			"topic":     func(at string) string { return hub.subscribe(t, at, town.callback("sings")) },
+			"callback":  func(at string) string { return hub.subscribe(t, hosts.topic("sings"), at) },
+			"topic":     func(at string) string { return hub.subscribe(t, at, hosts.callback("sings")) },
 			"published": func(at string) string { return hub.publish(t, at) },
 			"pinged":    func(at string) string { return hub.ping(t, at) },
 		} {
-			before := town.canary.count()
-			status := send(town.url(strings.TrimSuffix(raw, "x") + place)) // a topic of its own: checks are remembered
-			town.canary.awaitMore(t, before, fmt.Sprintf("%s as %s (%s)", raw, place, status))
+			before := hosts.canary.count()
+			status := send(hosts.url(strings.TrimSuffix(raw, "x") + place)) // a topic of its own: checks are remembered
+			hosts.canary.awaitMore(t, before, fmt.Sprintf("%s as %s (%s)", raw, place, status))
 		}
 	}
 }
@@ -212,15 +212,15 @@ func TestCanarySings(t *testing.T) {
 // that it is dialed.
 func TestRebindingReachesNobody(t *testing.T) {
 	t.Parallel()
-	town := newTown(t)
-	hub := town.startHub(t, "--allow-net", "127.0.0.2/32")
-	at := func(path string) string { return town.url("http://turns.test:{port}" + path) }
+	hosts := newNetwork(t)
+	hub := hosts.startHub(t, "--allow-net", "127.0.0.2/32")
+	at := func(path string) string { return hosts.url("http://turns.test:{port}" + path) }
 
 	// Verified, then turned: the delivery reaches nobody.
-	town.names.turn("turns.test.", "127.0.0.2")
-	callback, topic := at("/callback/turned"), town.topic("turned")
+	hosts.names.turn("turns.test.", "127.0.0.2")
+	callback, topic := at("/callback/turned"), hosts.topic("turned")
 	hub.mustBeActive(t, topic, callback)
-	town.names.turn("turns.test.", "127.0.0.1")
+	hosts.names.turn("turns.test.", "127.0.0.1")
 	if status := hub.publish(t, topic); status != "200" {
 		t.Fatalf("publishing: %s", status)
 	}
@@ -230,18 +230,18 @@ func TestRebindingReachesNobody(t *testing.T) {
 	}
 
 	// The topic's check was good, then it turned: the fetch of a ping reaches nobody.
-	town.names.turn("turns.test.", "127.0.0.2")
+	hosts.names.turn("turns.test.", "127.0.0.2")
 	topic = at("/topic/turned")
-	hub.mustBeActive(t, topic, town.callback("of-turned"))
-	town.names.turn("turns.test.", "127.0.0.1")
+	hub.mustBeActive(t, topic, hosts.callback("of-turned"))
+	hosts.names.turn("turns.test.", "127.0.0.1")
 	if status := hub.ping(t, topic); status != "204" {
 		t.Fatalf("pinging: %s", status)
 	}
 	hub.log.await(t, "pinged topic not distributed", topic)
-	if n := town.canary.count(); n != 0 {
+	if n := hosts.canary.count(); n != 0 {
 		t.Errorf("the canary saw %d connections", n)
 	}
-	if n := town.served.Load(); n == 0 {
+	if n := hosts.served.Load(); n == 0 {
 		t.Error("the good server saw none: the test tests nothing")
 	}
 }
@@ -249,31 +249,31 @@ func TestRebindingReachesNobody(t *testing.T) {
 // A callback that was confirmed and answers deliveries with a redirect is not followed.
 func TestDeliveriesFollowNoRedirect(t *testing.T) {
 	t.Parallel()
-	town := newTown(t)
-	hub := town.startHub(t, "--allow-net", "127.0.0.2/32")
+	hosts := newNetwork(t)
+	hub := hosts.startHub(t, "--allow-net", "127.0.0.2/32")
 	for _, status := range []string{"301", "302", "303", "307", "308"} {
-		topic := town.topic("redirects-" + status)
-		hub.mustBeActive(t, topic, town.url("http://good.test:{port}/turncoat/"+status))
+		topic := hosts.topic("redirects-" + status)
+		hub.mustBeActive(t, topic, hosts.url("http://good.test:{port}/turncoat/"+status))
 		if got := hub.publish(t, topic); got != "200" {
 			t.Fatalf("publishing: %s", got)
 		}
 		hub.log.await(t, "a delivery failed", "class=redirect", "status="+status)
 	}
-	if n := town.canary.count(); n != 0 {
+	if n := hosts.canary.count(); n != 0 {
 		t.Errorf("the canary saw %d connections", n)
 	}
 }
 
 // townHub is a hub in the test's own process, with a URL that is not loopback.
-type townHub struct {
-	*town
+type networkHub struct {
+	*network
 	address string
 	log     *lines
 }
 
 const townURL = "http://hub.test/websub/"
 
-func (w *town) startHub(t *testing.T, args ...string) *townHub {
+func (w *network) startHub(t *testing.T, args ...string) *networkHub {
 	t.Helper()
 	c := commands{Serve: serveCommand{open: openHub}}
 	args = append([]string{
@@ -303,11 +303,11 @@ func (w *town) startHub(t *testing.T, args ...string) *townHub {
 	case err := <-ended:
 		t.Fatalf("the hub ended with %v", err)
 	}
-	return &townHub{w, "http://" + h.public.Addr().String() + "/websub/", log}
+	return &networkHub{w, "http://" + h.public.Addr().String() + "/websub/", log}
 }
 
 // status sends a form and returns the status of the answer.
-func (h *townHub) status(t *testing.T, form url.Values) string {
+func (h *networkHub) status(t *testing.T, form url.Values) string {
 	t.Helper()
 	status, body, err := answer(http.PostForm(h.address, form))
 	if err != nil {
@@ -319,17 +319,17 @@ func (h *townHub) status(t *testing.T, form url.Values) string {
 	return fmt.Sprint(status)
 }
 
-func (h *townHub) subscribe(t *testing.T, topic, callback string) string {
+func (h *networkHub) subscribe(t *testing.T, topic, callback string) string {
 	t.Helper()
 	return h.status(t, url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic}, "hub.callback": {callback}})
 }
 
-func (h *townHub) ping(t *testing.T, topic string) string {
+func (h *networkHub) ping(t *testing.T, topic string) string {
 	t.Helper()
 	return h.status(t, url.Values{"hub.mode": {"publish"}, "hub.url": {topic}})
 }
 
-func (h *townHub) publish(t *testing.T, topic string) string {
+func (h *networkHub) publish(t *testing.T, topic string) string {
 	t.Helper()
 	if strings.ContainsAny(topic, "\r\n") {
 		return "400" // no header can have it
@@ -345,7 +345,7 @@ func (h *townHub) publish(t *testing.T, topic string) string {
 }
 
 // mustBeActive subscribes and waits until it is confirmed.
-func (h *townHub) mustBeActive(t *testing.T, topic, callback string) {
+func (h *networkHub) mustBeActive(t *testing.T, topic, callback string) {
 	t.Helper()
 	if status := h.subscribe(t, topic, callback); status != "202" {
 		t.Fatalf("subscribing: %s", status)
@@ -359,7 +359,7 @@ func (h *townHub) mustBeActive(t *testing.T, topic, callback string) {
 var saidAtOnce = map[string]string{bad: "400", forbidden: "403"}
 
 // asCallback subscribes with the URL as callback and tells what became of it.
-func (h *townHub) asCallback(t *testing.T, i int, callback, meets string) string {
+func (h *networkHub) asCallback(t *testing.T, i int, callback, meets string) string {
 	t.Helper()
 	topic := h.topic(fmt.Sprintf("of-%d", i))
 	status := h.subscribe(t, topic, callback)
@@ -382,7 +382,7 @@ func (h *townHub) asCallback(t *testing.T, i int, callback, meets string) string
 }
 
 // asTopic subscribes to the URL and tells what its callback heard of it.
-func (h *townHub) asTopic(t *testing.T, i int, topic, meets string) string {
+func (h *networkHub) asTopic(t *testing.T, i int, topic, meets string) string {
 	t.Helper()
 	name := fmt.Sprintf("heard-%d", i)
 	status := h.subscribe(t, topic, h.callback(name))
@@ -396,7 +396,7 @@ func (h *townHub) asTopic(t *testing.T, i int, topic, meets string) string {
 		h.log.await(t, "topic check got no answer, will be repeated", topic+" ")
 		return "202, then no answer"
 	}
-	mode := h.heard(t, name)
+	mode := h.query(t, name)
 	if want := map[string]string{later: "denied", good: "subscribe"}[meets]; mode != want {
 		t.Errorf("%q as topic: its callback heard %s, want %s", topic, mode, want)
 	}
@@ -404,7 +404,7 @@ func (h *townHub) asTopic(t *testing.T, i int, topic, meets string) string {
 }
 
 // asPublished publishes with the URL as topic.
-func (h *townHub) asPublished(t *testing.T, topic, meets string) string {
+func (h *networkHub) asPublished(t *testing.T, topic, meets string) string {
 	t.Helper()
 	status := h.publish(t, topic)
 	if want := cmp.Or(saidAtOnce[meets], map[string]string{later: "403", good: "200", nowhere: "502"}[meets]); status != want {
@@ -414,7 +414,7 @@ func (h *townHub) asPublished(t *testing.T, topic, meets string) string {
 }
 
 // asPinged pings the URL and tells what became of its fetch.
-func (h *townHub) asPinged(t *testing.T, i int, topic, meets string) string {
+func (h *networkHub) asPinged(t *testing.T, i int, topic, meets string) string {
 	t.Helper()
 	status := h.ping(t, topic)
 	if want := cmp.Or(saidAtOnce[meets], "204"); status != want {

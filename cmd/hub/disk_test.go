@@ -61,7 +61,7 @@ func TestFullDisk(t *testing.T) {
 	hub, log, stop := houseOn(t, disk, dir)
 	s.setHub(hub, 0)
 	for i := range 3 {
-		if status, text, err := subscribe(hub, s.topicURL("town"), s.callbackURL(fmt.Sprint(i)), nil); err != nil || status != http.StatusAccepted {
+		if status, text, err := subscribe(hub, s.topicURL("hosts"), s.callbackURL(fmt.Sprint(i)), nil); err != nil || status != http.StatusAccepted {
 			t.Fatalf("subscribing: %d %s %v", status, text, err)
 		}
 	}
@@ -74,13 +74,13 @@ func TestFullDisk(t *testing.T) {
 	go func() {
 		defer close(first)
 		persist(t, "publishing first", func() (int, string, error) {
-			return publish(hub, s.topicURL("town"), "text/plain", "first")
+			return publish(hub, s.topicURL("hosts"), "text/plain", "first")
 		}, http.StatusOK)
 	}()
 	eventually(t, "the disk to be full", func() bool { return disk.hit.Load() > 0 && strings.Contains(log.String(), "disk is full") })
 	refusals := 0
 	for i := range 20 {
-		resp, err := http.DefaultClient.Do(publication(t, hub, s.topicURL("town"), fmt.Sprint("meanwhile ", i)))
+		resp, err := http.DefaultClient.Do(publication(t, hub, s.topicURL("hosts"), fmt.Sprint("meanwhile ", i)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestFullDisk(t *testing.T) {
 		t.Error("a full disk refused nothing")
 	}
 	persist(t, "publishing when there is room again", func() (int, string, error) {
-		return publish(hub, s.topicURL("town"), "text/plain", "afterwards")
+		return publish(hub, s.topicURL("hosts"), "text/plain", "afterwards")
 	}, http.StatusOK)
 	<-first
 	acknowledged = append(acknowledged, "afterwards", "first")
@@ -164,7 +164,7 @@ func publishSome(t *testing.T, hub string, s *sink, what string, n int) (bodies 
 	t.Helper()
 	for i := range n {
 		bodies = append(bodies, fmt.Sprint(what, " ", i))
-		if status, text, err := publish(hub, s.topicURL("town"), "text/plain", bodies[i]); err != nil || status != http.StatusOK {
+		if status, text, err := publish(hub, s.topicURL("hosts"), "text/plain", bodies[i]); err != nil || status != http.StatusOK {
 			t.Fatalf("publishing: %d %s %v", status, text, err)
 		}
 	}

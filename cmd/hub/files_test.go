@@ -37,7 +37,7 @@ func floodWithFiles(t *testing.T, files int) {
 	for i := range callbacks {
 		name := fmt.Sprint("c", i)
 		persist(t, "subscribing", func() (int, string, error) {
-			return subscribe(hub, s.topicURL("town"), s.callbackURL(name), nil)
+			return subscribe(hub, s.topicURL("hosts"), s.callbackURL(name), nil)
 		}, http.StatusAccepted)
 	}
 	s.await(t, "the verifications", func() bool { return len(s.verified) == callbacks })
@@ -54,7 +54,7 @@ func floodWithFiles(t *testing.T, files int) {
 	for i := range notes {
 		publishers.Go(func() {
 			persist(t, "publishing", func() (int, string, error) {
-				return publish(hub, s.topicURL("town"), "text/plain", fmt.Sprintf("%d %s", i, strings.Repeat("x", 1<<20/slowness)))
+				return publish(hub, s.topicURL("hosts"), "text/plain", fmt.Sprintf("%d %s", i, strings.Repeat("x", 1<<20/slowness)))
 			}, http.StatusOK)
 		})
 	}

@@ -88,7 +88,7 @@ func (h *tlsHosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.sink.confirm(w, r)
 		return
 	}
-	h.sink.take(w, r)
+	h.sink.accept(w, r)
 }
 
 // A hub that may open few files delivers to more hosts by https than that, and no attempt

@@ -24,7 +24,7 @@ type serveCommand struct {
 	storeFlags  `group:"Store"`
 	Takeover    time.Duration `default:"10s" help:"With Redis: how long a process may be silent before the others take over its part: 1s to 5m." group:"Store" range:"1s to 5m"`
 
-	wayOutFlags      `group:"Where the hub connects to"`
+	outboundFlags    `group:"Where the hub connects to"`
 	publisherFlags   `group:"Clients"`
 	traceFlags       `group:"Traces"`
 	clientFlags      `group:"Clients"`
@@ -50,7 +50,7 @@ type listenFlags struct {
 }
 
 // wayOutFlags say where the hub may connect to, and by whom.
-type wayOutFlags struct {
+type outboundFlags struct {
 	AllowNet        []netip.Prefix     `placeholder:"CIDR" help:"A private network that callbacks and topics may be in; repeatable."`
 	AllowPort       []egress.PortRange `placeholder:"N|N-M" help:"A port, or a range of them, that callbacks and topics may have besides 80, 443 and those above 1023 that no other service is known by; repeatable."`
 	Proxy           string             `placeholder:"URL" help:"The HTTP proxy that all connections to callbacks and topics go by, http://HOST:PORT or https://HOST:PORT, by CONNECT; or environment: the one that HTTPS_PROXY or HTTP_PROXY names, with the exceptions in NO_PROXY. Needs --proxy-filters. Where it asks for a password, set it by the variable: a command line can be seen."`
@@ -101,9 +101,9 @@ type keepFlags struct {
 	KeepFor     *time.Duration `placeholder:"DURATION" help:"Age at which a notification leaves the logs although a subscription still waits for it, which then may have a gap; 0: no bound by age. Default: a day more than --retry-for." range:"0, or --keep-at-least or more"`
 	KeepBytes   byteSize       `default:"10GiB" placeholder:"SIZE" help:"What all logs together may take: 1MB or more. Beyond it the sites of topics that take most are cut, oldest notifications first, and who still waits for those may have a gap; what is younger than --keep-at-least stays, but for sites above their share. A number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB; 0: no bound." range:"0, or 1MB or more"`
 
-	Memory      bool           `default:"true" help:"Whether Destinations may read what was published lately, at memory below the hub URI: to catch up on what they missed. With --memory=false what nobody waits for goes from the logs after --keep-at-least."`
-	MemoryFor   *time.Duration `placeholder:"DURATION" help:"How long a notification stays for that when no subscription waits for it any more. Default: a day more than --retry-for. --keep-for and --keep-bytes come first." range:"0 or more"`
-	MemoryBytes *byteSize      `placeholder:"SIZE" help:"What all logs together may take before what nobody waits for goes, though it is younger than --memory-for: of the sites of topics that take most, oldest first. Default: a tenth of --keep-bytes; with Redis, which holds it in memory, 64MiB at most." range:"1MB or more, and not more than --keep-bytes"`
+	ChangeMemory      bool           `default:"true" help:"Whether Destinations may read what was published lately, at memory below the hub URI: to catch up on what they missed. With --change-memory=false what nobody waits for goes from the logs after --keep-at-least."`
+	ChangeMemoryFor   *time.Duration `placeholder:"DURATION" help:"How long a notification stays for that when no subscription waits for it any more. Default: a day more than --retry-for. --keep-for and --keep-bytes come first." range:"0 or more"`
+	ChangeMemoryBytes *byteSize      `placeholder:"SIZE" help:"What all logs together may take before what nobody waits for goes, though it is younger than --change-memory-for: of the sites of topics that take most, oldest first. Default: a tenth of --keep-bytes; with Redis, which holds it in memory, 64MiB at most." range:"1MB or more, and not more than --keep-bytes"`
 }
 
 // publicationFlags bound publications.
@@ -125,7 +125,9 @@ func (s *hostSignature) UnmarshalText(text []byte) error {
 		return err
 	}
 	if err := send.CheckSignature(method); err != nil {
-		return fmt.Errorf("%q: the method for a host must be sha1, sha256, sha384 or sha512, as in hub.example.org=sha1", text)
+		return fmt.Errorf(
+			"%q: the method for a host must be sha1, sha256, sha384 or sha512, as in hub.example.org=sha1", text,
+		)
 	}
 	s.method = method
 	return nil
@@ -141,7 +143,7 @@ func (s hostSignature) MarshalText() ([]byte, error) {
 const maxDrain = 15 * time.Second
 
 const (
-	// minBytes is the least of --keep-bytes and --memory-bytes, but for no bound, and of
+	// minBytes is the least of --keep-bytes and --change-memory-bytes, but for no bound, and of
 	// --connection-bytes.
 	minBytes = 1_000_000
 	// maxMaxBody is the largest --max-body.
@@ -157,29 +159,41 @@ func (f *serveCommand) Validate() error {
 	if f.KeepFor != nil && *f.KeepFor < 0 {
 		refuse("--keep-for must be 0 (no bound by age) or more, not %s", *f.KeepFor)
 	} else if cfg.KeepFor > 0 && cfg.KeepFor < f.KeepAtLeast {
-		refuse("--keep-for (%s) must not be shorter than --keep-at-least (%s); 0 is no bound by age", cfg.KeepFor, f.KeepAtLeast)
+		refuse(
+			"--keep-for (%s) must not be shorter than --keep-at-least (%s); 0 is no bound by age",
+			cfg.KeepFor, f.KeepAtLeast,
+		)
 		cfg.KeepFor = 0
 	}
-	if f.MemoryFor != nil && *f.MemoryFor < 0 {
-		refuse("--memory-for must be 0 or more, not %s", *f.MemoryFor)
+	if f.ChangeMemoryFor != nil && *f.ChangeMemoryFor < 0 {
+		refuse("--change-memory-for must be 0 or more, not %s", *f.ChangeMemoryFor)
 	}
 	if f.KeepBytes != 0 && f.KeepBytes < minBytes {
-		refuse("--keep-bytes must be 0 (no bound) or 1MB or more, not %d bytes; sizes may have units, like 10GiB", int64(f.KeepBytes))
+		refuse(
+			"--keep-bytes must be 0 (no bound) or 1MB or more, not %d bytes; sizes may have units, like 10GiB",
+			int64(f.KeepBytes),
+		)
 		cfg.KeepBytes = -1
 	}
-	if f.MemoryBytes != nil && *f.MemoryBytes < minBytes {
-		refuse("--memory-bytes must be 1MB or more, not %d bytes; sizes may have units, like 1GiB; --memory=false keeps nothing", int64(*f.MemoryBytes))
-		cfg.MemoryBytes = 0
-	} else if cfg.KeepBytes > 0 && cfg.MemoryBytes > cfg.KeepBytes {
-		refuse("--memory-bytes (%s) must not be more than --keep-bytes (%s)", f.MemoryBytes, f.KeepBytes)
-		cfg.MemoryBytes = 0
+	if f.ChangeMemoryBytes != nil && *f.ChangeMemoryBytes < minBytes {
+		refuse(
+			"--change-memory-bytes must be 1MB or more, not %d bytes; sizes may have units, like 1GiB; --change-memory=false keeps nothing",
+			int64(*f.ChangeMemoryBytes),
+		)
+		cfg.ChangeMemoryBytes = 0
+	} else if cfg.KeepBytes > 0 && cfg.ChangeMemoryBytes > cfg.KeepBytes {
+		refuse("--change-memory-bytes (%s) must not be more than --keep-bytes (%s)", f.ChangeMemoryBytes, f.KeepBytes)
+		cfg.ChangeMemoryBytes = 0
 	}
 	if f.MaxBody < 1 || f.MaxBody > maxMaxBody {
 		refuse("--max-body must be from 1 to %s, not %s", byteSize(maxMaxBody), f.MaxBody)
 		cfg.MaxBody = 1
 	}
 	if f.ConnectionBytes < minBytes {
-		refuse("--connection-bytes must be 1MB or more, not %d bytes; sizes may have units, like 256MiB", int64(f.ConnectionBytes))
+		refuse(
+			"--connection-bytes must be 1MB or more, not %d bytes; sizes may have units, like 256MiB",
+			int64(f.ConnectionBytes),
+		)
 		cfg.ConnectionBytes = minBytes
 	}
 	if f.Drain < 0 || f.Drain > maxDrain {
@@ -203,7 +217,7 @@ func (f *serveCommand) config(logger *slog.Logger) (carillon.Config, error) {
 		LeaseMin: f.LeaseMin, LeaseDefault: f.LeaseDefault, LeaseMax: f.LeaseMax,
 		RetryFirst: f.RetryFirst, RetryMax: f.RetryMax, RetryFor: f.RetryFor, DeliveryTimeout: f.DeliveryTimeout,
 		Signature: f.Signature, SignatureFor: map[string]string{}, TopicCheckTTL: f.TopicCheckTTL, MaxBody: int64(f.MaxBody),
-		KeepAtLeast: f.KeepAtLeast, KeepBytes: cmp.Or(int64(f.KeepBytes), -1), NoMemory: !f.Memory,
+		KeepAtLeast: f.KeepAtLeast, KeepBytes: cmp.Or(int64(f.KeepBytes), -1), NoChangeMemory: !f.ChangeMemory,
 		OperatorPprof: f.AdminPprof, StopWithin: program.StopWithin - f.Drain, OwnProcess: true,
 	}
 	for _, ports := range f.AllowPort {
@@ -215,11 +229,11 @@ func (f *serveCommand) config(logger *slog.Logger) (carillon.Config, error) {
 	if f.KeepFor != nil { // 0 is no bound here, and the default there
 		cfg.KeepFor = cmp.Or(*f.KeepFor, -1)
 	}
-	if f.MemoryFor != nil {
-		cfg.MemoryFor = cmp.Or(*f.MemoryFor, -1)
+	if f.ChangeMemoryFor != nil {
+		cfg.ChangeMemoryFor = cmp.Or(*f.ChangeMemoryFor, -1)
 	}
-	if f.MemoryBytes != nil {
-		cfg.MemoryBytes = int64(*f.MemoryBytes)
+	if f.ChangeMemoryBytes != nil {
+		cfg.ChangeMemoryBytes = int64(*f.ChangeMemoryBytes)
 	}
 	return cfg, err
 }

@@ -52,7 +52,9 @@ func TestErrorsOfCommands(t *testing.T) {
 		"--lease-min x":                             "(hub --help",
 	} {
 		var out bytes.Buffer
-		if status := run(context.Background(), strings.Fields(line), &out, &out); status == 0 || !strings.Contains(out.String(), want) || strings.Count(out.String(), "\n") != 1 {
+		if status := run(
+			context.Background(), strings.Fields(line), &out, &out,
+		); status == 0 || !strings.Contains(out.String(), want) || strings.Count(out.String(), "\n") != 1 {
 			t.Errorf("hub %s: %d %q; want %s", line, status, &out, want)
 		}
 	}
@@ -63,19 +65,19 @@ func TestErrorsOfCommands(t *testing.T) {
 func TestRefusedValues(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"--max-body 0":           "--max-body must be from 1 to 1GiB, not 0",
-		"--max-body 2GiB":        "--max-body must be from 1 to 1GiB, not 2GiB",
-		"--keep-for 1s":          "--keep-for (1s) must not be shorter than --keep-at-least (5m0s); 0 is no bound by age",
-		"--keep-bytes 10":        "--keep-bytes must be 0 (no bound) or 1MB or more, not 10 bytes; sizes may have units, like 10GiB",
-		"--memory-bytes 20GiB":   "--memory-bytes (20GiB) must not be more than --keep-bytes (10GiB)",
-		"--connection-bytes 1":   "--connection-bytes must be 1MB or more, not 1 bytes; sizes may have units, like 256MiB",
-		"--publishers somebody":  `--publishers must be one of "open","registered" but got "somebody"`,
-		"--key-exchange oldest":  "--key-exchange must be one of",
-		"--signature md5":        "--signature must be one of",
-		"--lease-min 0s":         "--lease-min must be more than 0, not 0s",
-		"--redis-replicas 101":   "--redis-replicas must be from 0 to 100, not 101",
-		"--retry-first 2h":       "--retry-first (2h0m0s) must not be longer than --retry-max (1h0m0s)",
-		"--trusted-proxy ::/200": "--trusted-proxy",
+		"--max-body 0":                "--max-body must be from 1 to 1GiB, not 0",
+		"--max-body 2GiB":             "--max-body must be from 1 to 1GiB, not 2GiB",
+		"--keep-for 1s":               "--keep-for (1s) must not be shorter than --keep-at-least (5m0s); 0 is no bound by age",
+		"--keep-bytes 10":             "--keep-bytes must be 0 (no bound) or 1MB or more, not 10 bytes; sizes may have units, like 10GiB",
+		"--change-memory-bytes 20GiB": "--change-memory-bytes (20GiB) must not be more than --keep-bytes (10GiB)",
+		"--connection-bytes 1":        "--connection-bytes must be 1MB or more, not 1 bytes; sizes may have units, like 256MiB",
+		"--publishers somebody":       `--publishers must be one of "open","registered" but got "somebody"`,
+		"--key-exchange oldest":       "--key-exchange must be one of",
+		"--signature md5":             "--signature must be one of",
+		"--lease-min 0s":              "--lease-min must be more than 0, not 0s",
+		"--redis-replicas 101":        "--redis-replicas must be from 0 to 100, not 101",
+		"--retry-first 2h":            "--retry-first (2h0m0s) must not be longer than --retry-max (1h0m0s)",
+		"--trusted-proxy ::/200":      "--trusted-proxy",
 	} {
 		var out bytes.Buffer
 		if status := run(context.Background(), strings.Fields(line), &out, &out); status == 0 || !strings.Contains(out.String(), want) {

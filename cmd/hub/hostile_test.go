@@ -54,7 +54,7 @@ func TestHostileCallbacks(t *testing.T) {
 	for i, trick := range trickNames() {
 		others.Go(func() { hostileRequests(ctx, t, s, vs, vs.origin(i%len(vs.listeners)), trick) })
 	}
-	own, shared := hostileDeliveries(t, s, hub, newCalmTown(t))
+	own, shared := hostileDeliveries(t, s, hub, newCalmNetwork(t))
 	stop()
 	others.Wait()
 	// Large bodies wait for their turn beside those that hang on the same host.
@@ -103,17 +103,17 @@ func hostileBound() int64 {
 
 // calmTown is a hub with one subscriber and no villains: what it needs shows how fast the
 // machine is at that moment.
-type calmTown struct {
+type calmNetwork struct {
 	sink *sink
 	hub  string
 }
 
-func newCalmTown(t *testing.T) *calmTown {
+func newCalmNetwork(t *testing.T) *calmNetwork {
 	t.Helper()
-	c := &calmTown{sink: newSink(t)}
+	c := &calmNetwork{sink: newSink(t)}
 	c.hub = startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir()).ready["url"]
 	c.sink.setHub(c.hub, 0)
-	if status, text, err := subscribe(c.hub, c.sink.topicURL("town"), c.sink.callbackURL("calm"), nil); err != nil || status != http.StatusAccepted {
+	if status, text, err := subscribe(c.hub, c.sink.topicURL("hosts"), c.sink.callbackURL("calm"), nil); err != nil || status != http.StatusAccepted {
 		t.Fatalf("subscribing: %d %s %v", status, text, err)
 	}
 	c.sink.await(t, "the verification at the calm hub", func() bool { return c.sink.verified["calm"] == 1 })
@@ -121,9 +121,9 @@ func newCalmTown(t *testing.T) *calmTown {
 }
 
 // publish publishes a body and returns how long its delivery took.
-func (c *calmTown) publish(t *testing.T, body string) time.Duration {
+func (c *calmNetwork) publish(t *testing.T, body string) time.Duration {
 	t.Helper()
-	accepted := hostilePublish(t, c.hub, c.sink.topicURL("town"), body)
+	accepted := hostilePublish(t, c.hub, c.sink.topicURL("hosts"), body)
 	c.sink.await(t, "the calm subscriber", func() bool { return c.sink.has("calm", body) })
 	return c.sink.lag("calm", body, accepted)
 }
@@ -131,13 +131,13 @@ func (c *calmTown) publish(t *testing.T, body string) time.Duration {
 // hostileDeliveries publishes, each tenth time a large body to the healthy callback that has
 // a host of its own. It returns how much longer the two waited at most than hostileTimes
 // as long as the calm town did for the same body.
-func hostileDeliveries(t *testing.T, s *sink, hub string, calm *calmTown) (own, shared time.Duration) {
+func hostileDeliveries(t *testing.T, s *sink, hub string, calm *calmNetwork) (own, shared time.Duration) {
 	t.Helper()
 	for i := range floodTopics {
 		hostilePublish(t, hub, s.topicURL(fmt.Sprint("flood-", i)), strings.Repeat("x", floodLarge))
 	}
 	for i := range hostileNotes {
-		topic, body := "town", fmt.Sprintf("note %d ", i)
+		topic, body := "hosts", fmt.Sprintf("note %d ", i)
 		if i%10 == 9 {
 			topic, body = "great", body+strings.Repeat("x", hostileLarge)
 		}
@@ -147,7 +147,7 @@ func hostileDeliveries(t *testing.T, s *sink, hub string, calm *calmTown) (own, 
 			return s.has("own", body) && (topic == "great" || s.has("shared", body))
 		})
 		own = max(own, s.lag("own", body, accepted)-usual)
-		if topic == "town" {
+		if topic == "hosts" {
 			shared = max(shared, s.lag("shared", body, accepted)-usual)
 		}
 		<-time.After(hostilePace)
@@ -167,7 +167,7 @@ func hostileSubscriptions(t *testing.T, s *sink, vs *villains, hub string) (call
 	unread := []string{"reads-nothing", "reads-slowly", "answers-early", "silent"}
 	names := append(trickNames(), unread[:3]...)
 	for i := range hostileCallbacks {
-		where, topic := vs.origin(i%len(vs.listeners)), "town"
+		where, topic := vs.origin(i%len(vs.listeners)), "hosts"
 		switch flooded := floodTopics * len(unread); {
 		case i < flooded:
 			topic = fmt.Sprint("flood-", i%floodTopics)
@@ -181,9 +181,9 @@ func hostileSubscriptions(t *testing.T, s *sink, vs *villains, hub string) (call
 		callbacks = append(callbacks, fmt.Sprint(where, "/", i))
 		ask(topic, callbacks[i])
 	}
-	ask("town", s.callbackURL("own"))
+	ask("hosts", s.callbackURL("own"))
 	ask("great", s.callbackURL("own"))
-	ask("town", vs.origin(0)+"/good/shared")
+	ask("hosts", vs.origin(0)+"/good/shared")
 	s.await(t, "the verification of all", func() bool { return s.verified["own"] == 2 && s.verified["villain"] == hostileCallbacks+1 })
 	vs.armed.Store(true)
 	return callbacks
@@ -202,7 +202,7 @@ func hostilePublish(t *testing.T, hub, topic, body string) (accepted time.Time) 
 // ends. Nothing of it may be taken for good.
 func hostileRequests(ctx context.Context, t *testing.T, s *sink, vs *villains, origin, trick string) {
 	hub, topic := *vs.hub.Load(), origin+"/topic/"+trick
-	if status, text, err := subscribe(hub, s.topicURL("town"), origin+"/ask/"+trick, nil); status != http.StatusAccepted {
+	if status, text, err := subscribe(hub, s.topicURL("hosts"), origin+"/ask/"+trick, nil); status != http.StatusAccepted {
 		t.Errorf("subscribing a callback that answers by %s: %d %s %v", trick, status, text, err)
 	}
 	if status, text, err := subscribe(hub, topic, s.callbackURL("never"), nil); status != http.StatusAccepted {

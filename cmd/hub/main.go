@@ -35,7 +35,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // runOn is run with another way to open a hub: tests put something between it and its engine.
-func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, open func(carillon.Config) (openedHub, error)) int {
+func runOn(
+	ctx context.Context, args []string, stdout, stderr io.Writer, open func(carillon.Config) (openedHub, error),
+) int {
 	stderr = program.OnScreen(stderr)
 	err := runChosen(ctx, args, stdout, stderr, open)
 	if err == nil || errors.Is(err, program.ErrDone) {
@@ -45,7 +47,9 @@ func runOn(ctx context.Context, args []string, stdout, stderr io.Writer, open fu
 }
 
 // runChosen does what the arguments say.
-func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer, open func(carillon.Config) (openedHub, error)) error {
+func runChosen(
+	ctx context.Context, args []string, stdout, stderr io.Writer, open func(carillon.Config) (openedHub, error),
+) error {
 	c := commands{Serve: serveCommand{open: open}}
 	read, err := program.Read(name, summary, &c, args, stdout)
 	if err != nil {
@@ -63,7 +67,9 @@ func runChosen(ctx context.Context, args []string, stdout, stderr io.Writer, ope
 	case *serveCommand:
 		chosen.again = program.Reloading{
 			InForce: read, Level: level, Logger: logger,
-			Read: func() (*program.Settings, error) { return program.Read(name, summary, &commands{}, args, io.Discard) },
+			Read: func() (*program.Settings, error) {
+				return program.Read(name, summary, &commands{}, args, io.Discard)
+			},
 		}
 	}
 	return read.Command.(command).run(ctx, logger, os.Stdin, stdout, stderr)

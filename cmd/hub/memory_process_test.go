@@ -43,7 +43,7 @@ func TestSmallMemory(t *testing.T) {
 		callbacks = append(callbacks, fmt.Sprint(vs.origin(0), "/", trick, "/", i))
 	}
 	for _, callback := range callbacks {
-		if status, text, err := subscribe(hub, s.topicURL("town"), callback, nil); err != nil || status != http.StatusAccepted {
+		if status, text, err := subscribe(hub, s.topicURL("hosts"), callback, nil); err != nil || status != http.StatusAccepted {
 			t.Fatalf("subscribing: %d %s %v", status, text, err)
 		}
 	}
@@ -53,7 +53,7 @@ func TestSmallMemory(t *testing.T) {
 	for i := range smallNotes {
 		publishers.Go(func() {
 			persist(t, "publishing", func() (int, string, error) {
-				return publish(hub, s.topicURL("town"), "text/plain", fmt.Sprintf("%4d ", i)+body)
+				return publish(hub, s.topicURL("hosts"), "text/plain", fmt.Sprintf("%4d ", i)+body)
 			}, http.StatusOK)
 		})
 	}
@@ -98,7 +98,7 @@ func newCounting(t *testing.T, s *sink, body string) *httptest.Server {
 			return
 		}
 		if n, err := io.Copy(io.Discard, r.Body); err == nil && n == smallBody {
-			s.note(r.PathValue("name"), arrival{body: string(mark)})
+			s.record(r.PathValue("name"), arrival{body: string(mark)})
 		}
 	})
 	mux.HandleFunc("/topic/{name}", func(w http.ResponseWriter, r *http.Request) {

@@ -45,7 +45,10 @@ func (f *serveCommand) guard(loopback bool, logger *slog.Logger) error {
 		return fmt.Errorf("--admin %s is reached by others than this machine, and without TLS they can read the operator's token on the way: "+
 			"give --admin-tls-cert and --admin-tls-key, or --admin-plain where the network is your own", f.Admin)
 	case plain:
-		logger.Warn("the operator's listener speaks plain HTTP: whoever sees the traffic can take the operator's token", "admin", f.Admin)
+		logger.Warn(
+			"the operator's listener speaks plain HTTP: whoever sees the traffic can take the operator's token",
+			"admin", f.Admin,
+		)
 	}
 	return nil
 }

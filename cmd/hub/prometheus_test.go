@@ -102,9 +102,15 @@ var comparison = regexp.MustCompile(`(>|<|==) [0-9.]+`)
 func TestQueriesInPrometheus(t *testing.T) {
 	needPrometheus(t)
 	redis, certificate := redistest.Start(t), selfSigned(t)
-	busy := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+filepath.Join(t.TempDir(), "store"), "--retry-first", "1h", "--retry-max", "1h")
+	busy := startHub(
+		t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store",
+		"pebble:"+filepath.Join(t.TempDir(), "store"), "--retry-first", "1h", "--retry-max", "1h",
+	)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-	idle := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", redis.URL(), "--tls-cert", certificate+".crt", "--tls-key", certificate+".key")
+	idle := startHub(
+		t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", redis.URL(),
+		"--tls-cert", certificate+".crt", "--tls-key", certificate+".key",
+	)
 	eventually(t, "readiness", func() bool { return busy.isReady() && idle.isReady() })
 	slow, jobs := newSlowHub(t), map[string][]string{"carillon": {busy.ready["admin"], idle.ready["admin"]}}
 	jobs["slow"] = []string{slow.address}

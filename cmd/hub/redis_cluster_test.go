@@ -12,6 +12,7 @@ import (
 
 	"carillon/internal/redistest"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // TestClusterLosesAMaster kills one master of a Redis Cluster under three hubs. It never comes
@@ -255,7 +256,7 @@ func (d *masterDrill) check() {
 }
 
 // topicKey is a key of a topic's log, as docs/redis-keys.md has it.
-func topicKey(topic string) string {
-	sum := sha256.Sum256([]byte(subscription.Key(topic)))
+func topicKey(topicURL string) string {
+	sum := sha256.Sum256([]byte(topic.Key(topicURL)))
 	return "carillon:{topic-" + hex.EncodeToString(sum[:16]) + "}:log"
 }

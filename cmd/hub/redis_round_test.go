@@ -72,7 +72,9 @@ func TestRedisWholeRound(t *testing.T) {
 	p = startHub(t, r.args...)
 	r.subscribe(t, "two")
 	r.publish(t, "second", "one", "two")
-	if status, body, err := answer(http.PostForm(r.hub, map[string][]string{"hub.mode": {"publish"}, "hub.url": {r.topic}})); err != nil || status != http.StatusNoContent {
+	if status, body, err := answer(
+		http.PostForm(r.hub, map[string][]string{"hub.mode": {"publish"}, "hub.url": {r.topic}}),
+	); err != nil || status != http.StatusNoContent {
 		t.Fatalf("ping: %d %q %v", status, body, err)
 	}
 	r.await(t, "the content of topic", "one", "two")

@@ -131,7 +131,11 @@ func TestRedisRefusals(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			var stdout, stderr bytes.Buffer
-			code := run(ctx, append([]string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-level", "error"}, test.args...), &stdout, &stderr)
+			code := run(
+				ctx,
+				append([]string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-level", "error"}, test.args...),
+				&stdout, &stderr,
+			)
 			if code == 0 || stdout.Len() > 0 {
 				t.Errorf("status %d, stdout %q; want a failure and nothing there", code, &stdout)
 			}

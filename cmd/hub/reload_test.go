@@ -65,7 +65,9 @@ func TestSIGHUP(t *testing.T) {
 	rewrite("log-level: debug\nretry-for: 48h\n")
 	const done = "the configuration was reloaded"
 	if said := reload(done); !strings.Contains(said, `"setting":"log-level","before":"info","now":"debug"`) ||
-		!strings.Contains(said, `"setting":"retry-for","in_force":"72h","configured":"48h"`) || !strings.Contains(said, `"changed":1,"take_a_restart":1`) {
+		!strings.Contains(
+			said, `"setting":"retry-for","in_force":"72h","configured":"48h"`,
+		) || !strings.Contains(said, `"changed":1,"take_a_restart":1`) {
 		t.Errorf("it says:\n%s", said)
 	}
 	rewrite("log-level: warn\nlease-max: 1s\nlaese: 1h\n")

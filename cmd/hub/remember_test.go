@@ -141,16 +141,16 @@ func TestWhatIsRemembered(t *testing.T) {
 		"--keep-bytes=50MB":                           {RememberFor: 96 * time.Hour, RememberBytes: 5_000_000},
 		"--store=redis://localhost/0":                 {RememberFor: 96 * time.Hour, RememberBytes: 64 << 20},
 		"--store=redis://localhost --keep-bytes=50MB": {RememberFor: 96 * time.Hour, RememberBytes: 5_000_000},
-		"--store=redis://localhost --memory-bytes=2GiB --memory-for=10m": {RememberFor: 10 * time.Minute, RememberBytes: 2 * gibi},
-		"--memory-for=0": {RememberBytes: gibi},
-		"--memory=false --memory-for=1h --memory-bytes=1GB": {},
+		"--store=redis://localhost --change-memory-bytes=2GiB --change-memory-for=10m": {RememberFor: 10 * time.Minute, RememberBytes: 2 * gibi},
+		"--change-memory-for=0": {RememberBytes: gibi},
+		"--change-memory=false --change-memory-for=1h --change-memory-bytes=1GB": {},
 	} {
 		got := deliveryConfig(t, strings.Fields(args)...)
 		if got.RememberFor != want.RememberFor || got.RememberBytes != want.RememberBytes {
 			t.Errorf("%s: %s, %d bytes; want %s, %d", args, got.RememberFor, got.RememberBytes, want.RememberFor, want.RememberBytes)
 		}
 	}
-	for flag, value := range map[string]string{"memory-for": "-1s", "memory-bytes": "999999"} {
+	for flag, value := range map[string]string{"change-memory-for": "-1s", "change-memory-bytes": "999999"} {
 		if line := problemOf(t, flag, value); line == "" {
 			t.Errorf("--%s=%s is taken", flag, value)
 		}

@@ -224,7 +224,9 @@ func (s *serving) showLoading(ctx context.Context) {
 		if now.Done {
 			return
 		}
-		s.screen.Show(fmt.Sprintf("loading subscriptions: %d in %d of %d shards", now.Subscriptions, now.Shards, now.Of))
+		s.screen.Show(
+			fmt.Sprintf("loading subscriptions: %d in %d of %d shards", now.Subscriptions, now.Shards, now.Of),
+		)
 	}
 }
 

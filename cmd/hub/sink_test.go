@@ -41,7 +41,7 @@ func newSink(t *testing.T) *sink {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/topic/{name}", s.topic)
 	mux.HandleFunc("GET /callback/{name}", s.confirm)
-	mux.HandleFunc("POST /callback/{name}", s.take)
+	mux.HandleFunc("POST /callback/{name}", s.accept)
 	s.Server = httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return s
@@ -84,7 +84,7 @@ func (s *sink) verify(callback string) {
 	s.cond.Broadcast()
 }
 
-func (s *sink) take(w http.ResponseWriter, r *http.Request) {
+func (s *sink) accept(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the hub died in the middle
@@ -103,7 +103,7 @@ func (s *sink) take(w http.ResponseWriter, r *http.Request) {
 }
 
 // note keeps what a callback got otherwise.
-func (s *sink) note(callback string, a arrival) {
+func (s *sink) record(callback string, a arrival) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.got[callback] = append(s.got[callback], a)

@@ -70,7 +70,9 @@ func TestKeepFlags(t *testing.T) {
 // --max-body takes the units that --keep-bytes takes, or none.
 func TestMaxBodyFlag(t *testing.T) {
 	t.Parallel()
-	for arg, want := range map[string]byteSize{"--log-level=info": 50 << 20, "--max-body=1000": 1000, "--max-body=1GiB": 1 << 30, "--max-body=2MB": 2e6} {
+	for arg, want := range map[string]byteSize{
+		"--log-level=info": 50 << 20, "--max-body=1000": 1000, "--max-body=1GiB": 1 << 30, "--max-body=2MB": 2e6,
+	} {
 		if got := parseServe(t, arg).MaxBody; got != want {
 			t.Errorf("%s: %d bytes; want %d", arg, got, want)
 		}

@@ -50,26 +50,26 @@ func TestSlowClientsBesideHealthyOnes(t *testing.T) {
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir(),
 		"--tls-cert", files+".crt", "--tls-key", files+".key")
 	client := trusting(t, files+".crt")
-	town := newSink(t)
-	town.setHub(p.ready["url"], 0)
+	hosts := newSink(t)
+	hosts.setHub(p.ready["url"], 0)
 	healthy := func(round int) {
 		t.Helper()
 		began := time.Now()
 		name := fmt.Sprint("healthy", round)
-		form := "hub.mode=subscribe&hub.topic=" + town.topicURL(name) + "&hub.callback=" + town.callbackURL(name)
+		form := "hub.mode=subscribe&hub.topic=" + hosts.topicURL(name) + "&hub.callback=" + hosts.callbackURL(name)
 		status, text, err := answer(client.Post(p.ready["url"], "application/x-www-form-urlencoded", strings.NewReader(form)))
 		if err != nil || status != http.StatusAccepted {
 			t.Fatalf("subscribing: %d %q %v", status, text, err)
 		}
-		town.await(t, "the verification", func() bool { return town.verified[name] > 0 })
+		hosts.await(t, "the verification", func() bool { return hosts.verified[name] > 0 })
 		eventually(t, "the delivery", func() bool {
 			req, _ := http.NewRequest(http.MethodPost, p.ready["url"], strings.NewReader(name))
 			req.Header.Set("Content-Type", "text/plain")
-			req.Header.Set("Link", fmt.Sprintf(`<%s>; rel="self", <%s>; rel="hub"`, town.topicURL(name), p.ready["url"]))
+			req.Header.Set("Link", fmt.Sprintf(`<%s>; rel="self", <%s>; rel="hub"`, hosts.topicURL(name), p.ready["url"]))
 			if status, text, err := answer(client.Do(req)); err != nil || status != http.StatusOK {
 				t.Fatalf("publishing: %d %q %v", status, text, err)
 			}
-			return town.count(name) > 0
+			return hosts.count(name) > 0
 		})
 		t.Logf("round %d: subscribed, published and delivered in %s", round, time.Since(began).Round(time.Millisecond))
 	}

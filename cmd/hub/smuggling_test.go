@@ -119,8 +119,11 @@ func TestRequestsThatAreClear(t *testing.T) {
 		"a folded field": {post + "X: a\r\n Transfer-Encoding: chunked\r\nContent-Length: 38\r\n\r\n" + mark + mark, []string{"400", "404"}},
 		"to a proxy":     {"CONNECT other:443 HTTP/1.1\r\nHost: other:443\r\n\r\n" + mark, []string{"404", "404"}},
 		"to HTTP/2":      {"GET /websub/ HTTP/1.1\r\nHost: hub\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n" + mark, []string{"200", "404"}},
-		"to a WebSocket": {"GET /websub/ HTTP/1.1\r\nHost: hub\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n" + mark, []string{"200", "404"}},
-		"to continue":    {post + "Expect: 100-continue\r\nContent-Length: 38\r\n\r\n" + mark + mark, []string{"100", "400", "404"}},
+		"to a WebSocket": {
+			"GET /websub/ HTTP/1.1\r\nHost: hub\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n" + mark,
+			[]string{"200", "404"},
+		},
+		"to continue": {post + "Expect: 100-continue\r\nContent-Length: 38\r\n\r\n" + mark + mark, []string{"100", "400", "404"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := exchange(t, p.ready["listen"], test.sent)

@@ -251,7 +251,7 @@ func (a *soakArrival) soon(at time.Time) bool {
 // troubled reports whether a trouble explains that something came again. A restless
 // subscriber comes back by requests that any hub serves, so the trouble of any hub counts.
 func (s *soak) troubled(u *soakSubscriber, first, again *soakArrival) bool {
-	return slices.ContainsFunc(s.troubles, func(trouble soakTrouble) bool {
+	return slices.ContainsFunc(s.troubles, func(trouble soakOutage) bool {
 		its := u.restless || trouble.of == nil || trouble.of == first.by || trouble.of == again.by
 		return its && trouble.at.Before(again.at) && first.soon(trouble.at)
 	})
@@ -272,7 +272,7 @@ func (s *soak) nearest(at time.Time) string {
 	if len(s.troubles) == 0 {
 		return "there was no trouble"
 	}
-	next := slices.MinFunc(s.troubles, func(a, b soakTrouble) int { return cmp.Compare(a.at.Sub(at).Abs(), b.at.Sub(at).Abs()) })
+	next := slices.MinFunc(s.troubles, func(a, b soakOutage) int { return cmp.Compare(a.at.Sub(at).Abs(), b.at.Sub(at).Abs()) })
 	whose := "of all hubs"
 	if next.of != nil {
 		whose = fmt.Sprintf("of hub %d", next.of.place)

@@ -27,7 +27,10 @@ func audited(topic string, n int, came ...int) (*soak, *soakSubscriber, time.Tim
 		s.accepted[topic] = append(s.accepted[topic], &soakPublication{fmt.Sprint("id ", i), body, at, at.Add(10 * time.Millisecond)})
 	}
 	for _, i := range came {
-		u.got = append(u.got, soakArrival{id: fmt.Sprint("id ", i), body: fmt.Sprint("body ", i), at: began.Add(time.Duration(i)*time.Second + 50*time.Millisecond)})
+		u.got = append(
+			u.got,
+			soakArrival{id: fmt.Sprint("id ", i), body: fmt.Sprint("body ", i), at: began.Add(time.Duration(i)*time.Second + 50*time.Millisecond)},
+		)
 	}
 	return s, u, began
 }
@@ -101,7 +104,7 @@ func TestSoakAuditDuplicates(t *testing.T) {
 		u.restless = c.restless
 		first := u.got[0].at
 		u.got[0].by, u.got[1].by, u.got[1].at = one, c.by, first.Add(c.again)
-		s.troubles = []soakTrouble{{first.Add(c.trouble), c.of}}
+		s.troubles = []soakOutage{{first.Add(c.trouble), c.of}}
 		if one.silent = nil; c.silent != 0 {
 			one.silent = []soakSilence{{from: first.Add(c.silent)}}
 		}

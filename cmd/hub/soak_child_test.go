@@ -97,7 +97,7 @@ func (s *soak) startHub(seed uint64, args ...string) *process {
 		defer tell.Close()
 		p.cmd.Env = append(p.cmd.Env, fmt.Sprintf("%s=%d", beFaulty, seed))
 		p.cmd.ExtraFiles = []*os.File{tell}
-		s.telling.Go(func() { s.hear(told) })
+		s.telling.Go(func() { s.readFaults(told) })
 	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func (s *soak) startHub(seed uint64, args ...string) *process {
 }
 
 // hear counts what a process tells of its faults, until its end.
-func (s *soak) hear(told *os.File) {
+func (s *soak) readFaults(told *os.File) {
 	defer told.Close()
 	for lines := bufio.NewScanner(told); lines.Scan(); {
 		s.mu.Lock()

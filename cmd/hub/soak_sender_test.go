@@ -22,7 +22,7 @@ type soakSender struct {
 type soakSilence struct{ from, to time.Time }
 
 // soakTrouble is one moment after which something may come again.
-type soakTrouble struct {
+type soakOutage struct {
 	at time.Time
 	of *soakSender // the process that suffers it; nil: all do
 }

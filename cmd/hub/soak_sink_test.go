@@ -64,7 +64,7 @@ func (s *soak) answer(r *http.Request, lost bool) faults.Answer {
 	if err != nil {
 		return faults.Answer{Status: http.StatusBadRequest} // the hub died in the middle
 	}
-	sub.take(r, string(body), lost)
+	sub.accept(r, string(body), lost)
 	return faults.Answer{Status: http.StatusOK}
 }
 
@@ -92,7 +92,7 @@ func (u *soakSubscriber) confirm(r *http.Request, lost bool) faults.Answer {
 }
 
 // take notes a delivery, by the period whose secret it is signed with.
-func (u *soakSubscriber) take(r *http.Request, body string, lost bool) {
+func (u *soakSubscriber) accept(r *http.Request, body string, lost bool) {
 	s := u.soak
 	s.mu.Lock()
 	defer s.mu.Unlock()

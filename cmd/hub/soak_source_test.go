@@ -76,7 +76,7 @@ func (s *soak) publish(n int, topic, contentType, body string, patience, retry t
 			})
 			return true
 		}
-		s.heard(status, id, err)
+		s.checkStatus(status, id, err)
 		if n++; time.Since(begun) >= retry {
 			return false
 		}
@@ -85,7 +85,7 @@ func (s *soak) publish(n int, topic, contentType, body string, patience, retry t
 }
 
 // heard notes an answer that is no acceptance; those that no fault explains are errors.
-func (s *soak) heard(status int, text string, err error) {
+func (s *soak) checkStatus(status int, text string, err error) {
 	if err == nil && status != http.StatusServiceUnavailable {
 		s.locked(func() { s.faultf("a publisher was answered %d: %s", status, text) })
 	}
@@ -156,7 +156,7 @@ func (s *soak) ping(n int) bool {
 			s.locked(func() { s.pings++ })
 			return true
 		}
-		s.heard(status, text, err)
+		s.checkStatus(status, text, err)
 		<-time.After(soakPause)
 	}
 	s.locked(func() { s.faultf("a ping was not accepted within %s", soakPatience) })

@@ -103,7 +103,7 @@ type soak struct {
 	pings        int       // that were accepted
 	chained      time.Time // the end of the last change notification
 	kills        int
-	troubles     []soakTrouble
+	troubles     []soakOutage
 	senders      []*soakSender                                      // in the order of their starts
 	losses       map[*soakSender]map[subscription.Shard][]time.Time // what they say in their logs
 	engineFaults map[string]int                                     // by call and kind

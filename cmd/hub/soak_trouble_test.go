@@ -20,11 +20,11 @@ func (s *soak) start(i int, seed uint64) {
 	})
 	sender.process = s.startHub(seed, "--signature", sender.method)
 	s.hubs[i] = sender.process
-	s.tell()
+	s.updateHubs()
 }
 
 // tell says which hubs are up.
-func (s *soak) tell() {
+func (s *soak) updateHubs() {
 	s.locked(func() {
 		s.up = nil
 		for _, p := range s.hubs {
@@ -47,7 +47,7 @@ func (s *soak) replaceHub(i int, seed uint64) {
 	s.hubs[i].kill()
 	s.silence(i, 1)
 	s.hubs[i] = nil
-	s.tell()
+	s.updateHubs()
 	s.start(i, seed)
 }
 
@@ -57,7 +57,7 @@ func (s *soak) stopHub(i int) {
 	s.t.Helper()
 	p := s.hubs[i]
 	s.hubs[i] = nil
-	s.tell()
+	s.updateHubs()
 	s.locked(func() { s.trouble(s.senderAt(i), 0) })
 	if err := p.stop(s.t); err != nil {
 		s.t.Errorf("hub %d ended with %v after SIGTERM; want status 0\n%s", i, err, p.log)
@@ -101,7 +101,7 @@ func (s *soak) silence(place, kills int) {
 // returns the time. mu is held.
 func (s *soak) trouble(of *soakSender, kills int) time.Time {
 	now := time.Now()
-	s.troubles = append(s.troubles, soakTrouble{now, of})
+	s.troubles = append(s.troubles, soakOutage{now, of})
 	s.kills += kills
 	return now
 }

@@ -122,7 +122,9 @@ func TestSourcesOfARunningHub(t *testing.T) {
 	}
 	_, metrics := look(p.ready["admin"], "/metrics")
 	_, page := look(p.ready["admin"], "/")
-	if !strings.Contains(metrics, "carillon_source_registered 1") || !strings.Contains(metrics, `carillon_hub_publishers_refused_total{kind="publish",reason="unknown"}`) {
+	if !strings.Contains(metrics, "carillon_source_registered 1") || !strings.Contains(
+		metrics, `carillon_hub_publishers_refused_total{kind="publish",reason="unknown"}`,
+	) {
 		t.Error("the metrics do not tell of Sources")
 	}
 	for _, token := range tokens {
@@ -220,8 +222,10 @@ func TestSourceRefusals(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a name twice":           {[]string{"add", "one", "--topic-prefix", "https://b.example/"}, "hub source rotate"},
-		"a token's file twice":   {[]string{"add", "two", "--topic-prefix", "https://b.example/", "--token-file", file}, "there is such a file already"},
+		"a name twice": {[]string{"add", "one", "--topic-prefix", "https://b.example/"}, "hub source rotate"},
+		"a token's file twice": {[]string{
+			"add", "two", "--topic-prefix", "https://b.example/", "--token-file", file,
+		}, "there is such a file already"},
 		"a token's file nowhere": {[]string{"add", "two", "--topic-prefix", "https://b.example/", "--token-file", dir + "/no/where"}, "--token-file"},
 		"no prefix":              {[]string{"add", "two"}, "missing flags: --topic-prefix"},
 		"a prefix that is none":  {[]string{"add", "two", "--topic-prefix", "b.example"}, "must be an absolute URL"},
@@ -255,7 +259,10 @@ func TestSourceRefusals(t *testing.T) {
 func TestPublishersWithoutTLS(t *testing.T) {
 	t.Parallel()
 	for hub, warns := range map[string]bool{"http://hub.example/": true, "https://hub.example/": false, "http://127.0.0.1:1/": false} {
-		p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir(), "--url", hub, "--publishers", "registered")
+		p := startHub(
+			t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store",
+			"pebble:"+t.TempDir(), "--url", hub, "--publishers", "registered",
+		)
 		if err := p.stop(t); err != nil { // all of its log is here then
 			t.Error(err)
 		}

@@ -118,7 +118,10 @@ func TestStopWithEverythingUnderWay(t *testing.T) {
 	}
 	fillStore(t, p)
 	halfSent(t, "tcp", p.ready["listen"], "POST /websub/ HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n\r\nhalf")
-	halfSent(t, "unix", filepath.Join(dir, pebblestore.ControlSocket), "POST /api/v1/backup HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf")
+	halfSent(
+		t, "unix", filepath.Join(dir, pebblestore.ControlSocket),
+		"POST /api/v1/backup HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nhalf",
+	)
 	halfSent(t, "unix", filepath.Join(dir, pebblestore.ControlSocket), "GET /api/v1/version HTTP/1.1\r\nHost")
 	begun := time.Now()
 	if err := p.stop(t); err != nil {

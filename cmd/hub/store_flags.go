@@ -76,14 +76,14 @@ func (f *storeFlags) password() (password, from string, err error) {
 
 // exposed returns what of the store others can read that the hub does not look at.
 func (f *storeFlags) exposed() []string {
-	if !f.place().Redis() {
+	if !f.engineConfig().Redis() {
 		return nil
 	}
 	return machine.ExposedSecret("--redis-password-file", f.RedisPasswordFile)
 }
 
 // place returns what --store alone says.
-func (f *storeFlags) place() engine.Config {
+func (f *storeFlags) engineConfig() engine.Config {
 	return engine.Config{Store: f.Store, Names: flagNames("")}
 }
 
@@ -118,11 +118,13 @@ var wordEnds = regexp.MustCompile(`([a-z])([A-Z])`)
 
 // Format shows the store without its password.
 func (f storeFlags) Format(s fmt.State, _ rune) {
-	_, _ = io.WriteString(s, "--store "+f.place().Shown())
+	_, _ = io.WriteString(s, "--store "+f.engineConfig().Shown())
 }
 
 // Format shows the store alone.
 func (f serveCommand) Format(s fmt.State, verb rune) { f.storeFlags.Format(s, verb) }
 
 // MarshalText is what encoders make of the flags of a command.
-func (f storeFlags) MarshalText() ([]byte, error) { return []byte("--store " + f.place().Shown()), nil }
+func (f storeFlags) MarshalText() ([]byte, error) {
+	return []byte("--store " + f.engineConfig().Shown()), nil
+}

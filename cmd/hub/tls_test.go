@@ -38,7 +38,9 @@ func TestTLS(t *testing.T) {
 		status, _ := ready("--admin", p.ready["admin"], "--admin-tls-cert", operator+".crt")
 		return status == 0
 	})
-	if status, text := ready("--admin", p.ready["admin"], "--admin-tls-cert", public+".crt"); status == 0 || !strings.Contains(text, "another certificate") {
+	if status, text := ready(
+		"--admin", p.ready["admin"], "--admin-tls-cert", public+".crt",
+	); status == 0 || !strings.Contains(text, "another certificate") {
 		t.Errorf("with another's certificate: %d %q", status, text)
 	}
 
@@ -68,7 +70,9 @@ func TestTLSWithoutKey(t *testing.T) {
 	for _, flags := range [][]string{{"--tls-cert", files + ".crt"}, {"--admin-tls-key", files + ".key"}} {
 		var out bytes.Buffer
 		args := append([]string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:" + t.TempDir()}, flags...)
-		if status := run(context.Background(), args, &out, &out); status == 0 || !strings.Contains(out.String(), flags[0]+" is given without") || strings.Count(out.String(), "\n") != 1 {
+		if status := run(context.Background(), args, &out, &out); status == 0 || !strings.Contains(
+			out.String(), flags[0]+" is given without",
+		) || strings.Count(out.String(), "\n") != 1 {
 			t.Errorf("%s: %d %q", flags, status, &out)
 		}
 	}

@@ -170,7 +170,9 @@ func aStore(t *testing.T) string {
 	store := "pebble:" + t.TempDir()
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", store)
 	form := "http://" + p.ready["listen"] + "/websub/"
-	if status, body, err := subscribe(form, "http://127.0.0.1:1024/topic", "http://127.0.0.1:1024/callback", nil); err != nil || status != http.StatusAccepted {
+	if status, body, err := subscribe(
+		form, "http://127.0.0.1:1024/topic", "http://127.0.0.1:1024/callback", nil,
+	); err != nil || status != http.StatusAccepted {
 		t.Fatalf("subscribing: %d %s %v", status, body, err)
 	}
 	p.kill() // before the topic's server was found to be away for good
@@ -246,15 +248,17 @@ func TestTransferRefusals(t *testing.T) {
 		args []string
 		want string
 	}{
-		"export of no store":          {[]string{"export", "--store", "pebble:" + empty}, "there is no store"},
-		"export of an empty place":    {[]string{"export", "--store", "pebble:" + t.TempDir()}, "there is no store"},
-		"export of a store in use":    {[]string{"export", "--store", "pebble:" + inUse}, "stop the hub first"},
-		"export without a place":      {[]string{"export", "--store", store, "--output", filepath.Join(dir, "no", "where")}, "--output"},
-		"export of no engine":         {[]string{"export", "--store", "paper:x"}, "the engine must be"},
-		"export of a Redis away":      {[]string{"export", "--store", "redis://127.0.0.1:9/0"}, "the store is not ready"},
-		"import into a store in use":  {[]string{"import", "--store", "pebble:" + inUse, "--input", whole}, "stop the hub first"},
-		"import of no file":           {[]string{"import", "--store", "pebble:" + empty, "--input", empty}, "--input"},
-		"import of a cut-off file":    {[]string{"import", "--store", "pebble:" + empty, "--input", cut}, "cut off: it has no last line (nothing was written)"},
+		"export of no store":         {[]string{"export", "--store", "pebble:" + empty}, "there is no store"},
+		"export of an empty place":   {[]string{"export", "--store", "pebble:" + t.TempDir()}, "there is no store"},
+		"export of a store in use":   {[]string{"export", "--store", "pebble:" + inUse}, "stop the hub first"},
+		"export without a place":     {[]string{"export", "--store", store, "--output", filepath.Join(dir, "no", "where")}, "--output"},
+		"export of no engine":        {[]string{"export", "--store", "paper:x"}, "the engine must be"},
+		"export of a Redis away":     {[]string{"export", "--store", "redis://127.0.0.1:9/0"}, "the store is not ready"},
+		"import into a store in use": {[]string{"import", "--store", "pebble:" + inUse, "--input", whole}, "stop the hub first"},
+		"import of no file":          {[]string{"import", "--store", "pebble:" + empty, "--input", empty}, "--input"},
+		"import of a cut-off file": {[]string{
+			"import", "--store", "pebble:" + empty, "--input", cut,
+		}, "cut off: it has no last line (nothing was written)"},
 		"import over what is there":   {[]string{"import", "--store", store, "--input", whole}, "not empty: give an empty one, or --merge"},
 		"import of another file":      {[]string{"import", "--store", "pebble:" + empty, "--input", os.Args[0]}, "not an export"},
 		"import with a strange word":  {[]string{"import", "whole"}, "unexpected argument"},

@@ -304,7 +304,7 @@ func (vs *villains) meet(conn net.Conn, secure *tls.Config) {
 				return
 			}
 			io.WriteString(v.Conn, plain+"Content-Length: 0\r\n\r\n")
-			vs.good.note(path[1], arrival{body: string(body), at: time.Now()})
+			vs.good.record(path[1], arrival{body: string(body), at: time.Now()})
 			continue
 		case req.Method == http.MethodPost:
 			vs.posts.Add(1)

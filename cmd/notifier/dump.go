@@ -63,7 +63,10 @@ func (f *dumpFlags) config(data string) dump.Config {
 }
 
 // dumps opens the dumps of the sets; nil: there are none.
-func (f *dumpFlags) dumps(ctx context.Context, n *notifier.Notifier, cfg notifier.Config, data string, watched map[string]*directory.Directory, logger *slog.Logger) (*dump.Dumps, error) {
+func (f *dumpFlags) dumps(
+	ctx context.Context, n *notifier.Notifier, cfg notifier.Config, data string,
+	watched map[string]*directory.Directory, logger *slog.Logger,
+) (*dump.Dumps, error) {
 	if len(f.Dump) == 0 {
 		return nil, nil
 	}

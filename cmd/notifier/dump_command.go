@@ -59,7 +59,9 @@ func (f *dumpCommand) run(ctx context.Context, logger *slog.Logger, stdout, stde
 	switch resp.StatusCode {
 	case http.StatusOK:
 	case http.StatusNotFound:
-		return fmt.Errorf("the notifier at --intake %s makes no dumps of a set %s: start it with --dump %s", f.Intake, f.Set, f.Set)
+		return fmt.Errorf(
+			"the notifier at --intake %s makes no dumps of a set %s: start it with --dump %s", f.Intake, f.Set, f.Set,
+		)
 	default:
 		return refusedBy(resp)
 	}

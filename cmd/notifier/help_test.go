@@ -11,7 +11,9 @@ import (
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	if status := run(context.Background(), []string{"--help"}, &out, &out); status != 0 || !strings.Contains(out.String(), "--tls-cert") || strings.Contains(out.String(), "${") {
+	if status := run(
+		context.Background(), []string{"--help"}, &out, &out,
+	); status != 0 || !strings.Contains(out.String(), "--tls-cert") || strings.Contains(out.String(), "${") {
 		t.Errorf("status %d:\n%s", status, &out)
 	}
 }

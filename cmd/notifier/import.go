@@ -54,7 +54,9 @@ func (f *importCommand) run(ctx context.Context, logger *slog.Logger, stdin io.R
 	show.End()
 	switch {
 	case err == nil:
-		fmt.Fprintf(stdout, "notifier imported %d resources into %s: %s\n", done.Resources, f.Set, f.became(done, place))
+		fmt.Fprintf(
+			stdout, "notifier imported %d resources into %s: %s\n", done.Resources, f.Set, f.became(done, place),
+		)
 		return nil
 	case done.Events && place == inDirectory:
 		return fmt.Errorf("%w; the snapshot was read to its end: the notifier goes on with it at its next start", err)
@@ -163,7 +165,9 @@ func tellImported(show *program.Teller, done notifier.Imported) {
 	rate := show.PerSecond(done.Resources)
 	line := fmt.Sprintf("importing: %d resources, %d/s", done.Resources, rate)
 	if done.Events {
-		line = fmt.Sprintf("importing: %d resources were read, %d differences made events", done.Resources, done.Total())
+		line = fmt.Sprintf(
+			"importing: %d resources were read, %d differences made events", done.Resources, done.Total(),
+		)
 	}
 	show.Tell(line, "importing", "resources", done.Resources, "events", done.Total(), "resources_per_second", rate)
 }

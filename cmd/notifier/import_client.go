@@ -18,8 +18,12 @@ import (
 const longestAnswer = 4 << 10
 
 // handOver sends the snapshot to the notifier that has the directory open.
-func (f *importCommand) handOver(ctx context.Context, in io.Reader, tell func(notifier.Imported)) (done notifier.Imported, err error) {
-	target, err := f.intakeURL(fmt.Sprintf("--data %s is used by another process; to hand the snapshot to the notifier there, ", f.Data))
+func (f *importCommand) handOver(
+	ctx context.Context, in io.Reader, tell func(notifier.Imported),
+) (done notifier.Imported, err error) {
+	target, err := f.intakeURL(
+		fmt.Sprintf("--data %s is used by another process; to hand the snapshot to the notifier there, ", f.Data),
+	)
 	if err != nil {
 		return done, err
 	}
@@ -47,7 +51,9 @@ func (f *importCommand) handOver(ctx context.Context, in io.Reader, tell func(no
 		return done, err
 	}
 	if err != nil {
-		return done, fmt.Errorf("another process has --data %s open, and no notifier answers at --intake %s: %w", f.Data, f.Intake, err)
+		return done, fmt.Errorf(
+			"another process has --data %s open, and no notifier answers at --intake %s: %w", f.Data, f.Intake, err,
+		)
 	}
 	defer resp.Body.Close()
 	return answered(resp)

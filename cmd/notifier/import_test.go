@@ -44,7 +44,10 @@ func TestImport(t *testing.T) {
 	want("once more", "", "notifier imported 2 resources into a: ", 0, "--input", file)
 	server := httptest.NewServer(&moodyHub{calm: true})
 	defer server.Close()
-	p := startProcess(t, "--listen", "127.0.0.1:0", "--intake", "127.0.0.1:0", "--data", data, "--set", "a", "--hub", server.URL, "--log-level", "error")
+	p := startProcess(
+		t, "--listen", "127.0.0.1:0", "--intake", "127.0.0.1:0", "--data", data, "--set", "a",
+		"--hub", server.URL, "--log-level", "error",
+	)
 	defer p.kill()
 	another := `{"loc":"http://a.example/2","length":4}` + "\n" + `{"loc":"http://a.example/3"}`
 	want("to nobody", another, "no notifier answers at --intake 127.0.0.1:1", 1, "--intake", "127.0.0.1:1")

@@ -129,11 +129,17 @@ func (f *flags) Validate() error {
 	all.Refuse(f.MaxEntries < 1, "--max-entries must be 1 to %d, not %d", notifier.DefaultMaxEntries, f.MaxEntries)
 	all.Refuse(f.MaxWait <= 0, "--max-wait must be over 0, not %s", f.MaxWait)
 	all.Refuse(f.Keep <= 0, "--keep must be over 0, not %s", f.Keep)
-	all.Refuse(f.ChangelistEntries < 1, "--changelist-entries must be 1 to %d, not %d", notifier.DefaultChangeListEntries, f.ChangelistEntries)
+	all.Refuse(
+		f.ChangelistEntries < 1, "--changelist-entries must be 1 to %d, not %d",
+		notifier.DefaultChangeListEntries, f.ChangelistEntries,
+	)
 	all.Refuse(f.ChangelistFor <= 0, "--changelist-for must be over 0, not %s", f.ChangelistFor)
 	all.Refuse(f.Strict && !f.Stdin, "--strict is for --stdin only")
 	all.Refuse(f.Data == "", "--data must name a directory")
-	all = append(all, f.watchFlags.check(f.Data, f.Stdin), f.resourceFlags.check(), f.archiveFlags.check(), f.dumpFlags.check(f.sets()), f.describeFlags.check())
+	all = append(
+		all, f.watchFlags.check(f.Data, f.Stdin), f.resourceFlags.check(), f.archiveFlags.check(),
+		f.dumpFlags.check(f.sets()), f.describeFlags.check(),
+	)
 	return errors.Join(all...)
 }
 
@@ -143,7 +149,10 @@ func (f *flags) publicEndpoint(logger *slog.Logger) program.Endpoint {
 }
 
 func (f *flags) intakeEndpoint(logger *slog.Logger) program.Endpoint {
-	return program.Endpoint{Flag: "intake", Address: f.Intake, TLS: f.IntakeTLS, Most: machine.OpenFiles() / 4, Operators: true, Logger: logger}
+	return program.Endpoint{
+		Flag: "intake", Address: f.Intake, TLS: f.IntakeTLS, Most: machine.OpenFiles() / 4,
+		Operators: true, Logger: logger,
+	}
 }
 
 // Look implements program.Looker.
@@ -175,14 +184,18 @@ func (f *flags) Look(_ context.Context, logger *slog.Logger) error {
 
 // warnFiles tells of files that others can read.
 func (f *flags) warnFiles(logger *slog.Logger) {
-	for _, warning := range append(machine.ExposedDirectory("--data", f.Data), machine.ExposedSecret("--hub-token-file", f.HubTokenFile)...) {
+	for _, warning := range append(
+		machine.ExposedDirectory("--data", f.Data), machine.ExposedSecret("--hub-token-file", f.HubTokenFile)...,
+	) {
 		logger.Warn(warning)
 	}
 }
 
 // run opens everything, says that it is ready, and serves until ctx ends or,
 // with --stdin, until everything is published.
-func (f *flags) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer, again program.Reloading) (err error) {
+func (f *flags) run(
+	ctx context.Context, logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer, again program.Reloading,
+) (err error) {
 	reloads := program.NewReloader(again)
 	public, err := program.Listen(ctx, f.publicEndpoint(logger))
 	if err != nil {
@@ -237,7 +250,9 @@ func (f *flags) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, s
 		return err
 	}
 	watched.public = n.Public()
-	reloads.Prepare = func(command any) (program.Change, error) { return prepare(command.(*flags), public, intake, token) }
+	reloads.Prepare = func(command any) (program.Change, error) {
+		return prepare(command.(*flags), public, intake, token)
+	}
 	program.Ready(
 		stdout, name,
 		program.Address{Name: "listen", Value: public.Addr().String()},
@@ -273,7 +288,9 @@ func prepare(f *flags, public, intake *program.Listener, token *hubToken) (progr
 
 func (f *flags) config(logger *slog.Logger) notifier.Config {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
 	cfg := notifier.Config{
 		URL: f.URL, Hub: f.Hub, Sets: f.sets(), Within: f.watched(),
 		MaxEntries: f.MaxEntries, MaxWait: f.MaxWait, Keep: f.Keep,

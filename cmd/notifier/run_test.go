@@ -127,9 +127,15 @@ func TestSignals(t *testing.T) {
 			}))
 			defer server.Close()
 			defer close(release)
-			p := startProcess(t, "--listen", "127.0.0.1:0", "--intake", "127.0.0.1:0", "--data", t.TempDir(), "--hub", server.URL, "--max-wait", "1ms", "--log-level", "error")
+			p := startProcess(
+				t, "--listen", "127.0.0.1:0", "--intake", "127.0.0.1:0", "--data", t.TempDir(),
+				"--hub", server.URL, "--max-wait", "1ms", "--log-level", "error",
+			)
 			defer p.kill()
-			resp, err := http.Post("http://"+p.intake+"/sets/default/events", "application/json", strings.NewReader(`{"loc":"http://a.example/","change":"created"}`))
+			resp, err := http.Post(
+				"http://"+p.intake+"/sets/default/events", "application/json",
+				strings.NewReader(`{"loc":"http://a.example/","change":"created"}`),
+			)
 			if err != nil || resp.StatusCode != http.StatusAccepted {
 				t.Fatal(resp, err)
 			}

@@ -72,7 +72,10 @@ func TestTLS(t *testing.T) {
 		t.Errorf("the topic: %s, Link %s", resp.Status, link)
 	}
 	for origin, want := range map[string]int{"": http.StatusAccepted, "https://evil.example": http.StatusForbidden} {
-		req, _ := http.NewRequest(http.MethodPost, "https://"+intake+"/sets/default/events", strings.NewReader(`{"loc": "http://a.example/", "change": "created"}`))
+		req, _ := http.NewRequest(
+			http.MethodPost, "https://"+intake+"/sets/default/events",
+			strings.NewReader(`{"loc": "http://a.example/", "change": "created"}`),
+		)
 		req.Header.Set("Content-Type", "application/json")
 		if origin != "" {
 			req.Header.Set("Origin", origin)

@@ -116,7 +116,10 @@ func parseToken(text string) (notifier.Token, error) {
 // warnToken tells of a token that others on the way can read.
 func (f *flags) warnToken(logger *slog.Logger) {
 	if u, err := url.Parse(f.Hub); err == nil && u.Scheme == "http" && !loopback(u.Hostname()) {
-		logger.Warn("the token goes to the hub without TLS: whoever sees it can publish in your name. Use an https URL as --hub", "hub", f.Hub)
+		logger.Warn(
+			"the token goes to the hub without TLS: whoever sees it can publish in your name. Use an https URL as --hub",
+			"hub", f.Hub,
+		)
 	}
 }
 

@@ -91,7 +91,10 @@ func TestATokenWithoutTLS(t *testing.T) {
 		"http://hub.example/": true, "http://192.0.2.1/": true, "http://localhost.example/": true,
 		"https://hub.example/": false, "http://127.0.0.1:1/": false, "http://[::1]:1/": false, "http://localhost/": false, "http://hub.localhost./": false,
 	} {
-		code, _, stderr := runOnce(t, "", "--data", t.TempDir(), "--hub", hub, "--hub-token-file", writeToken(t, "carillon_a"), "--stdin", "--log-level", "warn")
+		code, _, stderr := runOnce(
+			t, "", "--data", t.TempDir(), "--hub", hub, "--hub-token-file",
+			writeToken(t, "carillon_a"), "--stdin", "--log-level", "warn",
+		)
 		if code != 0 || strings.Contains(stderr, "without TLS") != warns {
 			t.Errorf("%s: status %d, %s; want a warning: %t", hub, code, stderr, warns)
 		}

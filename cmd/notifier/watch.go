@@ -77,7 +77,10 @@ func (f *watchFlags) directory(text string) (watched, error) {
 	case !found || set == "" || w.dir == "":
 		return w, fmt.Errorf("--watch: %q is not NAME=DIR,BASEURI", text)
 	case w.base == "" && !w.served:
-		return w, fmt.Errorf("--watch: %q has no BASEURI, which must begin with http:// or https:// (it may be left out with --serve %s)", text, set)
+		return w, fmt.Errorf(
+			"--watch: %q has no BASEURI, which must begin with http:// or https:// (it may be left out with --serve %s)",
+			text, set,
+		)
 	}
 	return w, nil
 }
@@ -107,7 +110,13 @@ func (f *watchFlags) check(data string, stdin bool) error {
 			problems = append(problems, fmt.Errorf("--watch %s: %w", w.set, err))
 		}
 		if within(data, w.dir) {
-			problems = append(problems, fmt.Errorf("--watch %s: --data %s is in the watched directory, where what it keeps would be a change again", w.set, data))
+			problems = append(
+				problems,
+				fmt.Errorf(
+					"--watch %s: --data %s is in the watched directory, where what it keeps would be a change again",
+					w.set, data,
+				),
+			)
 		}
 	}
 	return errors.Join(problems...)
@@ -171,7 +180,9 @@ func (f *flags) sets() []string {
 }
 
 // watchedDirectories opens the directories, each for its set, which n keeps the resources of.
-func (f *flags) watchedDirectories(ctx context.Context, n *notifier.Notifier, cfg notifier.Config, store notifier.Resources, logger *slog.Logger) (*watchedSets, error) {
+func (f *flags) watchedDirectories(
+	ctx context.Context, n *notifier.Notifier, cfg notifier.Config, store notifier.Resources, logger *slog.Logger,
+) (*watchedSets, error) {
 	all, err := f.directories()
 	if err != nil {
 		return nil, err

@@ -66,7 +66,9 @@ func TestWatchFlag(t *testing.T) {
 	t.Parallel()
 	f := flags{watchFlags: watchFlags{Watch: strings.Split("a=/x,y,https://h.example/a,b/,b=/z,http://h.example/b/", ",")}}
 	all, err := f.directories()
-	if err != nil || len(all) != 2 || all[0] != (watched{set: "a", dir: "/x,y", base: "https://h.example/a,b/"}) || all[1].base != "http://h.example/b/" {
+	if err != nil || len(all) != 2 || all[0] != (watched{
+		set: "a", dir: "/x,y", base: "https://h.example/a,b/",
+	}) || all[1].base != "http://h.example/b/" {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if got := strings.Join(f.sets(), " "); got != "a b" {

@@ -178,7 +178,9 @@ func testSave(t *testing.T, open Open) {
 			wantPosition(t, h.Cursors, sub.ID, owing(7))
 			wantPosition(t, h.Cursors, other.ID, owing(3))
 			both := o.batch(sub.ID, owing(9))
-			both.Advances = append(both.Advances, delivery.Advance{Subscription: sub.ID, Position: delivery.Position{Settled: 8}})
+			both.Advances = append(
+				both.Advances, delivery.Advance{Subscription: sub.ID, Position: delivery.Position{Settled: 8}},
+			)
 			save(t, h.Cursors, both)
 			wantPosition(t, h.Cursors, sub.ID, owing(9))
 		},

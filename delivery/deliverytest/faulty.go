@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
+	"carillon/topic"
 )
 
 // ErrInjected is in every error that a Faulty type makes up. The error is
@@ -67,10 +68,10 @@ func (l FaultyLog) Append(
 
 // Trim implements delivery.Log.
 func (l FaultyLog) Trim(
-	ctx context.Context, topic string, before delivery.Seq, olderThan time.Time,
+	ctx context.Context, key string, before delivery.Seq, olderThan time.Time,
 ) (went delivery.Trimmed, err error) {
 	err = l.Fault.around(func() error {
-		went, err = l.Log.Trim(ctx, topic, before, olderThan)
+		went, err = l.Log.Trim(ctx, key, before, olderThan)
 		return err
 	})
 	return went, err
@@ -78,10 +79,10 @@ func (l FaultyLog) Trim(
 
 // Shrink implements delivery.Log.
 func (l FaultyLog) Shrink(
-	ctx context.Context, topic string, keep int64, before delivery.Seq, olderThan time.Time,
+	ctx context.Context, key string, keep int64, before delivery.Seq, olderThan time.Time,
 ) (went delivery.Trimmed, err error) {
 	err = l.Fault.around(func() error {
-		went, err = l.Log.Shrink(ctx, topic, keep, before, olderThan)
+		went, err = l.Log.Shrink(ctx, key, keep, before, olderThan)
 		return err
 	})
 	return went, err
@@ -94,7 +95,9 @@ type FaultyPings struct {
 }
 
 // Ping implements delivery.Pings.
-func (p FaultyPings) Ping(ctx context.Context, topics []string) (pings []delivery.Ping, err error) {
+func (p FaultyPings) Ping(
+	ctx context.Context, topics []topic.Address,
+) (pings []delivery.Ping, err error) {
 	err = p.Fault.around(func() error {
 		pings, err = p.Pings.Ping(ctx, topics)
 		return err

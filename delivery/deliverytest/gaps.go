@@ -129,7 +129,10 @@ func testGone(t *testing.T, open Open) {
 		t.Run(name+" takes position and gaps away", func(t *testing.T) {
 			h := open(t)
 			o, sub, other := own(t, h.Shards), subscribe(t, h.Subscriptions, 1, 1), subscribe(t, h.Subscriptions, 2, 1)
-			save(t, h.Cursors, o.batch(sub.ID, replaying(5, 2, 4), gap(sub.ID, 4, 5)), o.batch(other.ID, owing(6), gap(other.ID, 6, 6)))
+			save(
+				t, h.Cursors, o.batch(sub.ID, replaying(5, 2, 4), gap(sub.ID, 4, 5)),
+				o.batch(other.ID, owing(6), gap(other.ID, 6, 6)),
+			)
 			wantGapped(t, h.Cursors, sub, other)
 			end(t, h.Subscriptions, sub)
 			if got := members(t, h.Cursors, subscription.ShardOf(sub.ID)); len(got) != 0 {

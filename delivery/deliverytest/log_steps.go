@@ -11,18 +11,19 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
+	"carillon/topic"
 )
 
 // plain is content without an interval.
-func plain(topic, body string) delivery.Publication {
-	return delivery.Publication{Topic: topic, ContentType: "text/plain", Body: []byte(body)}
+func plain(topicURL, body string) delivery.Publication {
+	return delivery.Publication{Topic: topic.Parse(topicURL), ContentType: "text/plain", Body: []byte(body)}
 }
 
 // change is a notification of the n-th second.
-func change(topic string, n int) delivery.Publication {
+func change(topicURL string, n int) delivery.Publication {
 	at := func(n int) string { return start.Add(time.Duration(n) * time.Second).Format(time.RFC3339Nano) }
 	return delivery.Publication{
-		Topic: topic, ContentType: "application/xml", Body: fmt.Appendf(nil, "<urlset>%d</urlset>", n),
+		Topic: topic.Parse(topicURL), ContentType: "application/xml", Body: fmt.Appendf(nil, "<urlset>%d</urlset>", n),
 		From: at(n), Until: at(n + 1),
 	}
 }
@@ -47,10 +48,10 @@ func appendMany(t *testing.T, l delivery.Log, topic string, n int) (seqs []deliv
 }
 
 // kept reads which sequence numbers of the topic are there.
-func kept(t *testing.T, l delivery.Log, topic string) (seqs []delivery.Seq) {
+func kept(t *testing.T, l delivery.Log, key string) (seqs []delivery.Seq) {
 	t.Helper()
 	for from := delivery.Seq(0); ; {
-		n, err := l.Read(t.Context(), topic, from)
+		n, err := l.Read(t.Context(), key, from)
 		if errors.Is(err, delivery.ErrEndOfLog) {
 			return seqs
 		}
@@ -61,24 +62,24 @@ func kept(t *testing.T, l delivery.Log, topic string) (seqs []delivery.Seq) {
 }
 
 // trim trims a log that must not fail.
-func trim(t *testing.T, l delivery.Log, topic string, before delivery.Seq, olderThan time.Time) delivery.Trimmed {
+func trim(t *testing.T, l delivery.Log, key string, before delivery.Seq, olderThan time.Time) delivery.Trimmed {
 	t.Helper()
-	went, err := l.Trim(t.Context(), topic, before, olderThan)
+	went, err := l.Trim(t.Context(), key, before, olderThan)
 	must(t, err)
 	return went
 }
 
 // wantKept checks which sequence numbers of the topic are there.
-func wantKept(t *testing.T, l delivery.Log, topic string, want ...delivery.Seq) {
+func wantKept(t *testing.T, l delivery.Log, key string, want ...delivery.Seq) {
 	t.Helper()
-	if got := kept(t, l, topic); !slices.Equal(got, want) {
+	if got := kept(t, l, key); !slices.Equal(got, want) {
 		t.Fatalf("the log has %v, want %v", got, want)
 	}
 }
 
-func wantHead(t *testing.T, l delivery.Log, topic string, want delivery.Seq) {
+func wantHead(t *testing.T, l delivery.Log, key string, want delivery.Seq) {
 	t.Helper()
-	got, err := l.Heads(t.Context(), []string{topic})
+	got, err := l.Heads(t.Context(), []string{key})
 	must(t, err)
 	if len(got) != 1 || got[0] != want {
 		t.Fatalf("heads are %d, want %d", got, want)
@@ -94,11 +95,11 @@ func counted(bytes int64, kept, bodies int) error {
 }
 
 // stateOf finds the state of a topic; the zero state if it has no log.
-func stateOf(t *testing.T, l delivery.Log, topic string) (found delivery.TopicState) {
+func stateOf(t *testing.T, l delivery.Log, key string) (found delivery.TopicState) {
 	t.Helper()
 	for state, err := range l.Topics(t.Context()) {
 		must(t, err)
-		if state.Topic == topic {
+		if state.Topic == key {
 			found = state
 		}
 	}
@@ -106,20 +107,20 @@ func stateOf(t *testing.T, l delivery.Log, topic string) (found delivery.TopicSt
 }
 
 // wantCounted checks what a topic's log says that it takes.
-func wantCounted(t *testing.T, l delivery.Log, topic string) {
+func wantCounted(t *testing.T, l delivery.Log, key string) {
 	t.Helper()
 	kept, bodies := 0, 0
-	for n, err := l.Read(t.Context(), topic, 0); err == nil; n, err = l.Read(t.Context(), topic, n.Seq+1) {
+	for n, err := l.Read(t.Context(), key, 0); err == nil; n, err = l.Read(t.Context(), key, n.Seq+1) {
 		kept++
 		bodies += len(n.Body)
 	}
-	must(t, counted(stateOf(t, l, topic).Bytes, kept, bodies))
+	must(t, counted(stateOf(t, l, key).Bytes, kept, bodies))
 }
 
 // shrink shrinks a log that must not fail.
-func shrink(t *testing.T, l delivery.Log, topic string, keep int64, olderThan time.Time) delivery.Trimmed {
+func shrink(t *testing.T, l delivery.Log, key string, keep int64, olderThan time.Time) delivery.Trimmed {
 	t.Helper()
-	went, err := l.Shrink(t.Context(), topic, keep, delivery.MaxSeq, olderThan)
+	went, err := l.Shrink(t.Context(), key, keep, delivery.MaxSeq, olderThan)
 	must(t, err)
 	return went
 }

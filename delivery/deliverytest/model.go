@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"carillon/delivery"
+	"carillon/topic"
 )
 
 // logModel is what a topic's log must be like after any row of calls.
@@ -75,7 +76,7 @@ func (m *logModel) number(rt *rapid.T, label string) delivery.Seq {
 func (m *logModel) checkAppend(t *testing.T, rt *rapid.T) {
 	n := delivery.Notification{ID: uuid.New(), After: m.lastSeq()}
 	n.Accepted = start.Add(time.Duration(rapid.IntRange(0, 5).Draw(rt, "accepted")) * time.Second)
-	n.Topic = m.topic
+	n.Topic = topic.Parse(m.topic)
 	n.Body = []byte(rapid.SampledFrom([]string{"", "a", "b"}).Draw(rt, "body"))
 	n.From = rapid.SampledFrom([]string{"", "1", "2"}).Draw(rt, "from")
 	n.Until = rapid.SampledFrom([]string{"", "2", "3"}).Draw(rt, "until")

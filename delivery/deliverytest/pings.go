@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"carillon/delivery"
-	"carillon/subscription"
+	"carillon/topic"
 )
 
 // RunPings runs the suite of delivery.Pings.
@@ -22,12 +22,20 @@ func RunPings(t *testing.T, open func(t *testing.T) Harness) {
 
 func ping(t *testing.T, p delivery.Pings, topics ...string) []delivery.Ping {
 	t.Helper()
-	pings, err := p.Ping(t.Context(), topics)
+	pings, err := p.Ping(t.Context(), addresses(topics...))
 	must(t, err)
 	if len(pings) != len(topics) {
 		t.Fatalf("got %d pings, want %d", len(pings), len(topics))
 	}
 	return pings
+}
+
+func addresses(topics ...string) []topic.Address {
+	all := make([]topic.Address, len(topics))
+	for i, one := range topics {
+		all[i] = topic.Parse(one)
+	}
+	return all
 }
 
 // fetched forgets the ping; nothing of its topic must be left.
@@ -46,13 +54,13 @@ func wantWaiting(t *testing.T, p delivery.Pings, want ...delivery.Ping) {
 	got, expected := make(map[string]uint64), make(map[string]uint64)
 	for one, err := range p.Waiting(t.Context()) {
 		must(t, err)
-		if _, twice := got[subscription.Key(one.Topic)]; twice {
+		if _, twice := got[one.Topic.Key()]; twice {
 			t.Fatalf("%s waits twice", one.Topic)
 		}
-		got[subscription.Key(one.Topic)] = one.Count
+		got[one.Topic.Key()] = one.Count
 	}
 	for _, one := range want {
-		expected[subscription.Key(one.Topic)] = one.Count
+		expected[one.Topic.Key()] = one.Count
 	}
 	if !maps.Equal(got, expected) {
 		t.Fatalf("waiting are %v, want %v", got, expected)
@@ -64,13 +72,13 @@ func testPing(t *testing.T, open Open) {
 		"topics wait, and come back in order and as written": func(t *testing.T, h Harness) {
 			wantWaiting(t, h.Pings)
 			pings := ping(t, h.Pings, topicB, topicA2)
-			if pings[0].Topic != topicB || pings[1].Topic != topicA2 {
+			if pings[0].Topic.String() != topicB || pings[1].Topic.String() != topicA2 {
 				t.Fatalf("got %+v, want %s first and %s as written", pings, topicB, topicA2)
 			}
 			wantWaiting(t, h.Pings, pings...)
 			for one, err := range h.Pings.Waiting(t.Context()) {
 				must(t, err)
-				if one.Topic != topicB && one.Topic != topicA2 {
+				if at := one.Topic.String(); at != topicB && at != topicA2 {
 					t.Fatalf("%s waits, want it as in the request", one.Topic)
 				}
 			}
@@ -98,7 +106,7 @@ func testPing(t *testing.T, open Open) {
 		},
 		"several at once": func(t *testing.T, h Harness) {
 			must(t, together(100, func(i int) error {
-				_, err := h.Pings.Ping(t.Context(), []string{topicA, fmt.Sprint(topicB, i%10)})
+				_, err := h.Pings.Ping(t.Context(), addresses(topicA, fmt.Sprint(topicB, i%10)))
 				return err
 			}))
 			count := 0
@@ -140,7 +148,7 @@ func testFetched(t *testing.T, open Open) {
 			wantWaiting(t, h.Pings)
 		},
 		"a topic that does not wait": func(t *testing.T, h Harness) {
-			fetched(t, h.Pings, delivery.Ping{Topic: topicA, Count: 1})
+			fetched(t, h.Pings, delivery.Ping{Topic: topic.Parse(topicA), Count: 1})
 		},
 		"a count never returns": func(t *testing.T, h Harness) {
 			first := ping(t, h.Pings, topicA)[0]
@@ -173,11 +181,11 @@ func testPingsDurable(t *testing.T, open Open) {
 func pingCalls(h Harness) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"Ping": func(ctx context.Context) error {
-			_, err := h.Pings.Ping(ctx, []string{topicA})
+			_, err := h.Pings.Ping(ctx, addresses(topicA))
 			return err
 		},
 		"Fetched": func(ctx context.Context) error {
-			_, err := h.Pings.Fetched(ctx, delivery.Ping{Topic: topicA, Count: 1})
+			_, err := h.Pings.Fetched(ctx, delivery.Ping{Topic: topic.Parse(topicA), Count: 1})
 			return err
 		},
 		"Waiting": func(ctx context.Context) error {
@@ -192,7 +200,7 @@ func pingCalls(h Harness) map[string]func(ctx context.Context) error {
 
 func testPingFaults(t *testing.T, open Open) {
 	faults(t, "Ping", open, func(t *testing.T, h Harness, f *Fault) {
-		_, err := FaultyPings{h.Pings, f}.Ping(t.Context(), []string{topicA, topicB})
+		_, err := FaultyPings{h.Pings, f}.Ping(t.Context(), addresses(topicA, topicB))
 		wantError(t, err, delivery.ErrUnavailable)
 		p := h.Crash(t).Pings
 		count := 0

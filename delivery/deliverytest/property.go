@@ -95,7 +95,9 @@ func (m *cursorModel) begin() {
 		m.rt.Fatal(err)
 	}
 	if m.subs[n] == nil {
-		m.subs[n] = &modelCursor{granted(n, from), delivery.Position{Settled: from}, make(map[delivery.Seq]delivery.Gap)}
+		m.subs[n] = &modelCursor{
+			granted(n, from), delivery.Position{Settled: from}, make(map[delivery.Seq]delivery.Gap),
+		}
 	}
 }
 
@@ -159,7 +161,9 @@ func (m *cursorModel) save() {
 		batches = append(batches, b)
 		if by < current {
 			if b.Tenure.Epoch >= m.owners[current].tenures[b.Tenure.Shard].Epoch {
-				m.rt.Fatalf("the owner before had %+v, this one has %+v", b.Tenure, m.owners[current].tenures[b.Tenure.Shard])
+				m.rt.Fatalf(
+					"the owner before had %+v, this one has %+v", b.Tenure, m.owners[current].tenures[b.Tenure.Shard],
+				)
 			}
 			stale[b.Tenure.Shard] = true
 			continue

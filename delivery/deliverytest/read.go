@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
+	"carillon/topic"
 )
 
 func testRead(t *testing.T, open Open) {
@@ -37,7 +38,7 @@ func testRead(t *testing.T, open Open) {
 			}
 		},
 		"one with nothing in it": func(t *testing.T, h Harness) {
-			appendTo(t, h.Log, delivery.Publication{Topic: topicA})
+			appendTo(t, h.Log, delivery.Publication{Topic: topic.Parse(topicA)})
 			got, err := h.Log.Read(t.Context(), topicA, 0)
 			must(t, err)
 			if len(got.Body) != 0 || len(got.Links) != 0 || got.ContentType != "" || got.From != "" || got.Until != "" {
@@ -119,7 +120,7 @@ func testTrim(t *testing.T, open Open) {
 			h := open(t)
 			seqs, other := appendMany(t, h.Log, topicA, n), appendMany(t, h.Log, topicB, n)
 			places := append(seqs[:n:n], seqs[n-1]+1)
-			trim(t, h.Log, topicA2, places[row.before-1], row.olderThan)
+			trim(t, h.Log, topicA, places[row.before-1], row.olderThan)
 			wantKept(t, h.Log, topicA, seqs[row.first-1:]...)
 			wantKept(t, h.Log, topicB, other...)
 			wantHead(t, h.Log, topicA, seqs[n-1])

@@ -41,7 +41,7 @@ func testShrink(t *testing.T, open Open) {
 			seqs, other := appendSizes(t, h.Log, topicA, sizes...), appendMany(t, h.Log, topicB, 3)
 			all := stateOf(t, h.Log, topicA).Bytes
 			before := append(seqs, delivery.MaxSeq)[row.before-1]
-			went, err := h.Log.Shrink(t.Context(), topicA2, row.keep, before, row.olderThan)
+			went, err := h.Log.Shrink(t.Context(), topicA, row.keep, before, row.olderThan)
 			must(t, err)
 			wantKept(t, h.Log, topicA, seqs[row.first-1:]...)
 			wantKept(t, h.Log, topicB, other...)
@@ -100,7 +100,9 @@ func testShrink(t *testing.T, open Open) {
 				case 1:
 					_, err = h.Log.Trim(t.Context(), topicA, first+delivery.Seq(i/3), at(1))
 				default:
-					receipt, err = h.Log.Append(t.Context(), plain(topicA, strings.Repeat("x", i*100)), uuid.New(), start)
+					receipt, err = h.Log.Append(
+						t.Context(), plain(topicA, strings.Repeat("x", i*100)), uuid.New(), start,
+					)
 					raise(&head, receipt.Seq)
 				}
 				return err

@@ -186,7 +186,9 @@ func (w *town) String() string {
 	defer w.mu.Unlock()
 	text := ""
 	for _, r := range w.residents {
-		text += fmt.Sprintf("%s has %d shards, gained %d, lost %d, sure until %s; ", r.name, len(r.held), r.gained, r.lost, r.sure)
+		text += fmt.Sprintf(
+			"%s has %d shards, gained %d, lost %d, sure until %s; ", r.name, len(r.held), r.gained, r.lost, r.sure,
+		)
 	}
 	return text
 }
@@ -233,7 +235,10 @@ func (r *resident) gain(tenure delivery.Tenure) {
 		case !other.silenced:
 			w.t.Errorf("%s gained shard %d before %s was told that it is lost", r.name, s, other.name)
 		case other.until[s].After(now):
-			w.t.Errorf("%s gained shard %d while %s is sure of it for another %s", r.name, s, other.name, other.until[s].Sub(now))
+			w.t.Errorf(
+				"%s gained shard %d while %s is sure of it for another %s", r.name, s, other.name,
+				other.until[s].Sub(now),
+			)
 		}
 	}
 	w.epochs[s] = max(w.epochs[s], tenure.Epoch)

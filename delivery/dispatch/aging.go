@@ -125,7 +125,10 @@ func (s *schedule) heedClock(clock time.Time, now int64) {
 	}
 	s.steps.offset = offset
 	s.metrics.clockSteps.Inc()
-	s.log.Warn("the clock of this machine was set: leases and the age of notifications go by it", "by", time.Duration(step).Round(time.Millisecond))
+	s.log.Warn(
+		"the clock of this machine was set: leases and the age of notifications go by it",
+		"by", time.Duration(step).Round(time.Millisecond),
+	)
 	for i := range s.due {
 		s.due[i].at += step
 		if e := s.due[i].e; e.state == waiting && e.rare != nil && e.rare.due > 0 {

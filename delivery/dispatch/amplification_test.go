@@ -22,7 +22,9 @@ func TestAmplificationOfDeliveries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile(`(?m)^\| (in its first minute|in its first hour|in its first day|until it is given up) \| (\d+) \|$`).FindAllStringSubmatch(string(text), -1)
+	rows := regexp.MustCompile(
+		`(?m)^\| (in its first minute|in its first hour|in its first day|until it is given up) \| (\d+) \|$`,
+	).FindAllStringSubmatch(string(text), -1)
 	equal(t, "rows", len(rows), 4)
 	synctest.Test(t, func(t *testing.T) {
 		const subscriptions = 400
@@ -36,7 +38,10 @@ func TestAmplificationOfDeliveries(t *testing.T) {
 		d.publish("x")
 		sent := 0
 		for _, row := range rows {
-			until := map[string]time.Duration{"in its first minute": time.Minute, "in its first hour": time.Hour, "in its first day": 24 * time.Hour, "until it is given up": 96 * time.Hour}[row[1]]
+			until := map[string]time.Duration{
+				"in its first minute": time.Minute, "in its first hour": time.Hour,
+				"in its first day": 24 * time.Hour, "until it is given up": 96 * time.Hour,
+			}[row[1]]
 			time.Sleep(until - time.Since(began))
 			synctest.Wait()
 			sent += len(s.take())

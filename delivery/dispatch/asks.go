@@ -6,17 +6,17 @@ import "sync"
 type asks struct {
 	asked  chan struct{} // a signal: there are some
 	mu     sync.Mutex    // guards topics, and asking of each topic
-	topics []*topic
+	topics []*followed
 }
 
 // ask has the head of a topic read.
-func (a *asks) ask(t *topic) {
+func (a *asks) ask(t *followed) {
 	a.enlist(t)
 	signal(a.asked)
 }
 
 // enlist notes that the head of a topic is to be read when there is a signal.
-func (a *asks) enlist(t *topic) {
+func (a *asks) enlist(t *followed) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !t.asking {
@@ -26,7 +26,7 @@ func (a *asks) enlist(t *topic) {
 }
 
 // next takes topics whose heads are to be read, none if there are none.
-func (a *asks) next() []*topic {
+func (a *asks) next() []*followed {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	some := a.topics[:min(len(a.topics), headBatch)]

@@ -233,7 +233,10 @@ func (a *attempts) end(ctx context.Context, f *flight) {
 		return
 	}
 	if removed {
-		a.log.Info("subscription ended: its callback is gone", "subscription", sub.ID, "topic", sub.Topic, "callback_host", f.host.Name())
+		a.log.Info(
+			"subscription ended: its callback is gone", "subscription", sub.ID, "topic", sub.Topic,
+			"callback_host", f.host.Name(),
+		)
 	}
 }
 

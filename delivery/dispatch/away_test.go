@@ -13,6 +13,7 @@ import (
 	"carillon/delivery/dispatch"
 	"carillon/delivery/send"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // parted is an engine of two parts: while one is away, what it keeps cannot be had.
@@ -169,7 +170,7 @@ func TestATopicThatIsAway(t *testing.T) {
 		s.setAnswer(func(context.Context, *send.Attempt) send.Outcome {
 			return send.Outcome{Class: delivery.ClassServerError, Status: 503}
 		})
-		if _, err := d.Publish(t.Context(), delivery.Publication{Topic: gone}); err != nil {
+		if _, err := d.Publish(t.Context(), delivery.Publication{Topic: topic.Parse(gone)}); err != nil {
 			t.Fatal(err)
 		}
 		d.publish("1")

@@ -32,7 +32,7 @@ type bodies struct {
 
 // place is a place in a topic's log: a notification's number, or one before it.
 type place struct {
-	topic *topic
+	topic *followed
 	seq   delivery.Seq
 }
 
@@ -40,7 +40,7 @@ type place struct {
 type note struct {
 	n     *delivery.Notification
 	wire  send.Wire
-	topic *topic
+	topic *followed
 	// low is the lowest place that is known to lead to it.
 	low delivery.Seq
 	// blind: n.After is not known. It is for whoever asks for this very number,
@@ -80,7 +80,7 @@ type load struct {
 
 // put holds a notification that was just appended, as if it had been read; its
 // After need not be known. mu is held.
-func (b *bodies) put(t *topic, n *delivery.Notification) {
+func (b *bodies) put(t *followed, n *delivery.Notification) {
 	if n.Seq < t.floor {
 		return
 	}
@@ -91,7 +91,7 @@ func (b *bodies) put(t *topic, n *delivery.Notification) {
 
 // hold returns the note of a notification, made of n if there is none, or only a
 // blind one.
-func (b *bodies) hold(t *topic, n *delivery.Notification, blind bool) *note {
+func (b *bodies) hold(t *followed, n *delivery.Notification, blind bool) *note {
 	i := len(t.notes)
 	if i > 0 && t.notes[i-1].n.Seq >= n.Seq {
 		i = sort.Search(i, func(i int) bool { return t.notes[i].n.Seq >= n.Seq })
@@ -188,7 +188,7 @@ func (b *bodies) book(f *flight, size int64) {
 }
 
 // unbook gives back what was booked for what is at a place. mu is held.
-func (b *bodies) unbook(t *topic, from delivery.Seq, c claim) {
+func (b *bodies) unbook(t *followed, from delivery.Seq, c claim) {
 	b.count(-c.booked, c.careful)
 	if r := t.refusalAt(from); r != nil && c.booked > 0 {
 		r.coming = false

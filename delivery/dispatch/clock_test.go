@@ -12,6 +12,7 @@ import (
 	"carillon/delivery"
 	"carillon/delivery/dispatch"
 	"carillon/delivery/send"
+	"carillon/topic"
 )
 
 // wallClock is a clock that is set back and forth, while time passes as it does.
@@ -67,7 +68,11 @@ func TestStoredTimesLieAhead(t *testing.T) {
 			}
 		})
 		for i := range 3 {
-			_, err := e.Append(t.Context(), delivery.Publication{Topic: topicURL, Body: []byte(fmt.Sprint(i))}, [16]byte{byte(i)}, time.Now().Add(years))
+			_, err := e.Append(
+				t.Context(),
+				delivery.Publication{Topic: topic.Parse(topicURL), Body: []byte(fmt.Sprint(i))},
+				[16]byte{byte(i)}, time.Now().Add(years),
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +92,7 @@ func TestStoredTimesLieAhead(t *testing.T) {
 		})
 		// Who fails is given up after as long as it would take, had the clock been right.
 		s.setAnswer(func(context.Context, *send.Attempt) send.Outcome { return broken })
-		if _, err := e.Append(t.Context(), delivery.Publication{Topic: topicURL}, [16]byte{9}, time.Now().Add(years)); err != nil {
+		if _, err := e.Append(t.Context(), delivery.Publication{Topic: topic.Parse(topicURL)}, [16]byte{9}, time.Now().Add(years)); err != nil {
 			t.Fatal(err)
 		}
 		d.Published(topicURL, 4)
@@ -106,7 +111,7 @@ func TestLogAheadIsBoundedBySize(t *testing.T) {
 		d := start(t, e, dispatch.Config{KeepBytes: 1000, RetryFirst: time.Hour, RetryMax: time.Hour, CacheBytes: -1}, s)
 		d.subscribe(e, "https://callback.example/")
 		for i := range 30 {
-			p := delivery.Publication{Topic: topicURL, Body: []byte(strings.Repeat("x", 200))}
+			p := delivery.Publication{Topic: topic.Parse(topicURL), Body: []byte(strings.Repeat("x", 200))}
 			if _, err := e.Append(t.Context(), p, [16]byte{byte(i)}, time.Now().Add(1000*time.Hour)); err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +138,7 @@ func TestYoungStaysInLogAhead(t *testing.T) {
 		}, s)
 		d.subscribe(e, "https://callback.example/")
 		for published := 1; published <= 100; published++ {
-			p := delivery.Publication{Topic: topicURL, Body: []byte(strings.Repeat("x", size))}
+			p := delivery.Publication{Topic: topic.Parse(topicURL), Body: []byte(strings.Repeat("x", size))}
 			if _, err := e.Append(t.Context(), p, [16]byte{byte(published)}, time.Now().Add(1000*time.Hour)); err != nil {
 				t.Fatal(err)
 			}

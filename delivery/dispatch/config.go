@@ -234,7 +234,10 @@ func (c Config) validate(marks bool) error {
 		errs = append(errs, fmt.Errorf("field FlushCount is %d: it must be at least 2", c.FlushCount))
 	}
 	if c.KeepFor > 0 && c.KeepFor < c.KeepAtLeast {
-		errs = append(errs, fmt.Errorf("field KeepFor is %s: it must not be shorter than KeepAtLeast (%s)", c.KeepFor, c.KeepAtLeast))
+		errs = append(
+			errs,
+			fmt.Errorf("field KeepFor is %s: it must not be shorter than KeepAtLeast (%s)", c.KeepFor, c.KeepAtLeast),
+		)
 	}
 	if marks && c.KeepAtLeast/(retain.MarkLife+1) < c.TrimInterval {
 		errs = append(errs, fmt.Errorf(
@@ -242,7 +245,10 @@ func (c Config) validate(marks bool) error {
 			c.KeepAtLeast, retain.MarkLife+1, c.TrimInterval))
 	}
 	if c.RetryFirst > c.RetryMax {
-		errs = append(errs, fmt.Errorf("field RetryFirst is %s: it must not be longer than RetryMax (%s)", c.RetryFirst, c.RetryMax))
+		errs = append(
+			errs,
+			fmt.Errorf("field RetryFirst is %s: it must not be longer than RetryMax (%s)", c.RetryFirst, c.RetryMax),
+		)
 	}
 	return errors.Join(errs...)
 }

@@ -95,9 +95,13 @@ func assemble(b *base, stores Stores, ender Ender, sender send.Sender) *Dispatch
 	bs := &bodies{base: b, loads: map[place]*load{}}
 	f := &flights{base: b, table: t, bodies: bs}
 	l := newLedger(b, t)
-	s := &schedule{base: b, table: t, bodies: bs, flights: f, ledger: l, sure: b.cfg.Surety, steps: steps{epoch: time.Now()}}
+	s := &schedule{
+		base: b, table: t, bodies: bs, flights: f, ledger: l, sure: b.cfg.Surety, steps: steps{epoch: time.Now()},
+	}
 	s.steps.offset = b.nowBy(s.steps.epoch)
-	r := &reader{base: b, table: t, bodies: bs, schedule: s, records: stores.Log, reading: make(chan struct{}, maxReads)}
+	r := &reader{
+		base: b, table: t, bodies: bs, schedule: s, records: stores.Log, reading: make(chan struct{}, maxReads),
+	}
 	_, splits := sender.(*send.HTTPSender)
 	history, published := report.NewHistory(), new(report.Published)
 	a := &attempts{

@@ -14,6 +14,7 @@ import (
 	"carillon/delivery/dispatch"
 	"carillon/delivery/send"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 func newID() uuid.UUID { return uuid.New() }
@@ -97,7 +98,7 @@ func newLaggard(t *testing.T, behind int) *laggard {
 
 // publishElsewhere appends as another process does.
 func (l *laggard) publishElsewhere() delivery.Seq {
-	r, err := l.e.Append(l.t.Context(), delivery.Publication{Topic: topicURL}, newID(), time.Now())
+	r, err := l.e.Append(l.t.Context(), delivery.Publication{Topic: topic.Parse(topicURL)}, newID(), time.Now())
 	if err != nil {
 		l.t.Fatal(err)
 	}

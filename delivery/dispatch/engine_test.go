@@ -20,6 +20,7 @@ import (
 	"carillon/delivery/send"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // What follows runs on the real engine, in memory.
@@ -65,7 +66,10 @@ func (c *counting) Gained(ctx context.Context, t delivery.Tenure) error {
 }
 
 // startOn runs a Dispatcher on a store, and returns what ends it.
-func startOn(t interface{ Fatal(args ...any) }, db *pebblestore.DB, cursors delivery.Cursors, cfg dispatch.Config, s send.Sender) (*dispatch.Dispatcher, func()) {
+func startOn(
+	t interface{ Fatal(args ...any) }, db *pebblestore.DB, cursors delivery.Cursors,
+	cfg dispatch.Config, s send.Sender,
+) (*dispatch.Dispatcher, func()) {
 	cfg.Surety = &subscription.Surety{}
 	d, err := dispatch.New(cfg, dispatch.Stores{Log: db.Log(), Cursors: cursors}, nil, s, nil, nil) // nobody answers 410 here
 	if err != nil {
@@ -133,9 +137,9 @@ func TestOrderWithoutLoss(t *testing.T) {
 				}
 			}
 			var all errgroup.Group
-			for topic := range topics {
+			for n := range topics {
 				all.Go(func() error {
-					_, err := d.Publish(context.Background(), delivery.Publication{Topic: fmt.Sprint(topicURL, topic), Body: []byte("x")})
+					_, err := d.Publish(context.Background(), delivery.Publication{Topic: topic.Parse(fmt.Sprint(topicURL, n)), Body: []byte("x")})
 					return err
 				})
 			}
@@ -261,7 +265,7 @@ func TestDuplicatesAfterAbruptStop(t *testing.T) {
 				d.Activated(sub)
 			}
 			for range publishes {
-				if _, err := d.Publish(t.Context(), delivery.Publication{Topic: topicURL, Body: []byte("x")}); err != nil {
+				if _, err := d.Publish(t.Context(), delivery.Publication{Topic: topic.Parse(topicURL), Body: []byte("x")}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -326,7 +330,7 @@ func TestNoDuplicatesAfterGracefulStop(t *testing.T) {
 			stop()
 			d, stop = startOn(t, db, db.Cursors(), dispatch.Config{}, w)
 		}
-		if _, err := d.Publish(t.Context(), delivery.Publication{Topic: topicURL, Body: []byte("x")}); err != nil {
+		if _, err := d.Publish(t.Context(), delivery.Publication{Topic: topic.Parse(topicURL), Body: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 	}

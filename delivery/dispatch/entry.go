@@ -44,7 +44,7 @@ type entry struct {
 	text string // the callback without the name of its host, then the secret if it is this one's own
 	// The next one in the queue of the host, or of those that wait for room.
 	next           *entry
-	topic          *topic
+	topic          *followed
 	host           *host
 	rare           *rare // nil: nothing of it
 	settled, start delivery.Seq

@@ -16,6 +16,7 @@ import (
 	"carillon/internal/egress"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // A hub in small: one process owns all shards, somebody is subscribed, and what
@@ -67,13 +68,13 @@ func ExampleDispatcher() {
 		ended <- d.Run(ctx)
 	}()
 
-	const topic = "https://example.com/change/"
+	const topicURL = "https://example.com/change/"
 	d.Activated(subscription.Subscription{
-		ID: subscription.NewID(topic, callback.URL+"/hook?id=%37"), Topic: topic,
+		ID: subscription.NewID(topicURL, callback.URL+"/hook?id=%37"), Topic: topicURL,
 		Callback: callback.URL + "/hook?id=%37", Expires: time.Now().Add(time.Hour),
 	})
 	receipt, err := d.Publish(context.Background(), delivery.Publication{
-		Topic: topic, ContentType: "text/plain", Body: []byte("something changed"),
+		Topic: topic.Parse(topicURL), ContentType: "text/plain", Body: []byte("something changed"),
 	})
 	fmt.Println("published", receipt.Seq, err)
 	<-done

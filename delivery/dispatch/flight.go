@@ -18,7 +18,7 @@ type flight struct {
 	// These never change from its start to its end.
 	e       *entry
 	host    *host
-	topic   *topic
+	topic   *followed
 	shard   *shardTable
 	lane    lane
 	claim   claim

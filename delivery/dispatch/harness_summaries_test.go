@@ -17,13 +17,13 @@ func summaryOf(n *delivery.Notification) delivery.Summary {
 	}
 }
 
-func (e *engine) Summaries(_ context.Context, topic string, before delivery.Seq, limit int) (list []delivery.Summary, err error) {
+func (e *engine) Summaries(_ context.Context, key string, before delivery.Seq, limit int) (list []delivery.Summary, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.readErr != nil {
 		return nil, e.readErr
 	}
-	for _, n := range slices.Backward(e.logs[subscription.Key(topic)]) {
+	for _, n := range slices.Backward(e.logs[key]) {
 		if n != nil && (before == 0 || n.Seq < before) && len(list) < limit {
 			list = append(list, summaryOf(n))
 		}
@@ -31,13 +31,13 @@ func (e *engine) Summaries(_ context.Context, topic string, before delivery.Seq,
 	return list, nil
 }
 
-func (e *engine) Summary(_ context.Context, topic string, from delivery.Seq) (delivery.Summary, error) {
+func (e *engine) Summary(_ context.Context, key string, from delivery.Seq) (delivery.Summary, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.readErr != nil {
 		return delivery.Summary{}, e.readErr
 	}
-	for _, n := range e.logs[subscription.Key(topic)] {
+	for _, n := range e.logs[key] {
 		if n != nil && n.Seq >= from {
 			return summaryOf(n), nil
 		}
@@ -45,8 +45,7 @@ func (e *engine) Summary(_ context.Context, topic string, from delivery.Seq) (de
 	return delivery.Summary{}, delivery.ErrEndOfLog
 }
 
-func (e *engine) State(ctx context.Context, topic string) (delivery.TopicState, error) {
-	key := subscription.Key(topic)
+func (e *engine) State(ctx context.Context, key string) (delivery.TopicState, error) {
 	for state, err := range e.Topics(ctx) {
 		if err != nil || state.Topic == key {
 			return state, err

@@ -20,6 +20,7 @@ import (
 	"carillon/delivery/dispatch"
 	"carillon/delivery/send"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 const topicURL = "https://example.com/change/"
@@ -94,7 +95,7 @@ func (e *engine) Append(ctx context.Context, p delivery.Publication, id uuid.UUI
 	if err := ctx.Err(); err != nil && !e.deaf {
 		return delivery.Receipt{}, err
 	}
-	key := subscription.Key(p.Topic)
+	key := p.Topic.Key()
 	r := delivery.Receipt{ID: id, Seq: e.gave[key] + 1}
 	after := e.head(key)
 	if log := e.logs[key]; len(log) > 0 {
@@ -124,14 +125,14 @@ func (e *engine) head(key string) delivery.Seq {
 
 // lose takes the end of a log away, of so many notifications. What is appended next
 // has a number far above.
-func (e *engine) lose(topic string, n int) {
+func (e *engine) lose(key string, n int) {
 	e.with(func() {
-		e.logs[topic] = e.logs[topic][:len(e.logs[topic])-n]
-		e.gave[topic] += 1000
+		e.logs[key] = e.logs[key][:len(e.logs[key])-n]
+		e.gave[key] += 1000
 	})
 }
 
-func (e *engine) Read(_ context.Context, topic string, from delivery.Seq) (*delivery.Notification, error) {
+func (e *engine) Read(_ context.Context, key string, from delivery.Seq) (*delivery.Notification, error) {
 	e.mu.Lock()
 	wait, takes := e.slowRead, e.readTime
 	e.mu.Unlock()
@@ -145,7 +146,7 @@ func (e *engine) Read(_ context.Context, topic string, from delivery.Seq) (*deli
 	if e.readErr != nil {
 		return nil, e.readErr
 	}
-	for _, n := range e.logs[subscription.Key(topic)] {
+	for _, n := range e.logs[key] {
 		if n != nil && n.Seq >= from {
 			c := *n
 			return &c, nil
@@ -154,34 +155,34 @@ func (e *engine) Read(_ context.Context, topic string, from delivery.Seq) (*deli
 	return nil, delivery.ErrEndOfLog
 }
 
-func (e *engine) Heads(_ context.Context, topics []string) ([]delivery.Seq, error) {
+func (e *engine) Heads(_ context.Context, keys []string) ([]delivery.Seq, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	heads := make([]delivery.Seq, len(topics))
-	e.headCalls = append(e.headCalls, len(topics))
-	for i, topic := range topics {
-		if e.headErr != nil && strings.HasPrefix(topic, e.headless) {
+	heads := make([]delivery.Seq, len(keys))
+	e.headCalls = append(e.headCalls, len(keys))
+	for i, key := range keys {
+		if e.headErr != nil && strings.HasPrefix(key, e.headless) {
 			return nil, e.headErr
 		}
-		heads[i] = e.head(subscription.Key(topic))
+		heads[i] = e.head(key)
 	}
 	return heads, nil
 }
 
-func (e *engine) Trim(_ context.Context, topic string, before delivery.Seq, olderThan time.Time) (delivery.Trimmed, error) {
-	return e.trim(topic, before, -1, olderThan)
+func (e *engine) Trim(_ context.Context, key string, before delivery.Seq, olderThan time.Time) (delivery.Trimmed, error) {
+	return e.trim(key, before, -1, olderThan)
 }
 
-func (e *engine) Shrink(_ context.Context, topic string, keep int64, before delivery.Seq, olderThan time.Time) (delivery.Trimmed, error) {
-	return e.trim(topic, before, keep, olderThan)
+func (e *engine) Shrink(_ context.Context, key string, keep int64, before delivery.Seq, olderThan time.Time) (delivery.Trimmed, error) {
+	return e.trim(key, before, keep, olderThan)
 }
 
-func (e *engine) trim(topic string, before delivery.Seq, keep int64, olderThan time.Time) (went delivery.Trimmed, err error) {
+func (e *engine) trim(key string, before delivery.Seq, keep int64, olderThan time.Time) (went delivery.Trimmed, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	log := e.logs[subscription.Key(topic)]
+	log := e.logs[key]
 	bytes := bytesOf(log)
-	if e.trimErr != nil && strings.HasPrefix(topic, e.headless) {
+	if e.trimErr != nil && strings.HasPrefix(key, e.headless) {
 		return went, e.trimErr
 	}
 	for i, n := range log {
@@ -477,7 +478,7 @@ func startOwning(
 // publish appends a notification and returns its place.
 func (r *running) publish(body string) delivery.Receipt {
 	r.t.Helper()
-	rec, err := r.Publish(r.t.Context(), delivery.Publication{Topic: topicURL, ContentType: "text/plain", Body: []byte(body)})
+	rec, err := r.Publish(r.t.Context(), delivery.Publication{Topic: topic.Parse(topicURL), ContentType: "text/plain", Body: []byte(body)})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ type heads struct {
 // read waits by itself.
 func (h *heads) headLoop(ctx context.Context) {
 	pause := enginePause()
-	var odd []*topic // whose heads could not be read
+	var odd []*followed // whose heads could not be read
 	later := time.NewTimer(engineRetryMax)
 	later.Stop()
 	for {
@@ -58,7 +58,7 @@ func (h *heads) headLoop(ctx context.Context) {
 
 // readHeads reads the heads of topics, and returns those that cannot be read
 // though the engine is there. It is an error if that is away.
-func (h *heads) readHeads(ctx context.Context, topics []*topic) (odd []*topic, err error) {
+func (h *heads) readHeads(ctx context.Context, topics []*followed) (odd []*followed, err error) {
 	keys := make([]string, len(topics))
 	for i, t := range topics {
 		keys[i] = t.key
@@ -86,7 +86,7 @@ func (h *heads) readHeads(ctx context.Context, topics []*topic) (odd []*topic, e
 	}
 	// One of them is to blame: the halves are read by themselves.
 	half := len(topics) / 2
-	for _, part := range [][]*topic{topics[:half], topics[half:]} {
+	for _, part := range [][]*followed{topics[:half], topics[half:]} {
 		failed, err := h.readHeads(ctx, part)
 		if err != nil {
 			return nil, err
@@ -97,8 +97,10 @@ func (h *heads) readHeads(ctx context.Context, topics []*topic) (odd []*topic, e
 }
 
 // tellRead says what was read, and returns the topics of which nothing was.
-func (h *heads) tellRead(topics []*topic, heads []delivery.Seq, unread []int) (missing []*topic) {
-	var read []*topic
+func (h *heads) tellRead(
+	topics []*followed, heads []delivery.Seq, unread []int,
+) (missing []*followed) {
+	var read []*followed
 	var of []delivery.Seq
 	for i, t := range topics {
 		if slices.Contains(unread, i) {
@@ -112,7 +114,7 @@ func (h *heads) tellRead(topics []*topic, heads []delivery.Seq, unread []int) (m
 }
 
 // tellHeads says what was read.
-func (h *heads) tellHeads(topics []*topic, heads []delivery.Seq) {
+func (h *heads) tellHeads(topics []*followed, heads []delivery.Seq) {
 	h.table.mu.Lock()
 	defer h.table.mu.Unlock()
 	for i, t := range topics {
@@ -124,7 +126,7 @@ func (h *heads) tellHeads(topics []*topic, heads []delivery.Seq) {
 }
 
 // askAgain has the heads of topics read that could not be read before.
-func (h *heads) askAgain(topics []*topic) {
+func (h *heads) askAgain(topics []*followed) {
 	for _, t := range topics {
 		h.table.asks.ask(t)
 	}
@@ -132,7 +134,7 @@ func (h *heads) askAgain(topics []*topic) {
 
 // nextUnknown takes topics whose heads are to be read, none if there are none.
 // It passes over those that nobody here wants any more.
-func (h *heads) nextUnknown() []*topic {
+func (h *heads) nextUnknown() []*followed {
 	for {
 		some := h.table.asks.next()
 		if len(some) == 0 {
@@ -145,7 +147,7 @@ func (h *heads) nextUnknown() []*topic {
 }
 
 // wanted returns those of the topics that somebody here subscribes to.
-func (h *heads) wanted(some []*topic) (topics []*topic) {
+func (h *heads) wanted(some []*followed) (topics []*followed) {
 	h.table.mu.Lock()
 	defer h.table.mu.Unlock()
 	for _, t := range some {

@@ -14,6 +14,7 @@ import (
 	"carillon/delivery/send"
 	"carillon/internal/egress"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // A retry that leaves the last slot of its host to a fresh one is not forgotten
@@ -36,7 +37,7 @@ func TestRetryBehindOneThatEnded(t *testing.T) {
 		publishTo := func(callback string) subscription.ID {
 			sub := subscriptionOf(topicURL+callback, callback)
 			d.Activated(sub)
-			if _, err := d.Publish(t.Context(), delivery.Publication{Topic: sub.Topic}); err != nil {
+			if _, err := d.Publish(t.Context(), delivery.Publication{Topic: topic.Parse(sub.Topic)}); err != nil {
 				t.Fatal(err)
 			}
 			return sub.ID

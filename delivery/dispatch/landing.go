@@ -126,7 +126,7 @@ func (a *attempts) next(e *entry, asked time.Duration, now int64) (failures uint
 }
 
 // testify clears up what a read has shown of a topic's log. mu is held.
-func (a *attempts) testify(t *topic, r *result) {
+func (a *attempts) testify(t *followed, r *result) {
 	if r.lost > 0 {
 		a.reader.fell(t, r.after, r.lost)
 	}

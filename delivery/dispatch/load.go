@@ -95,7 +95,9 @@ func (h *holder) adoptAll(ctx context.Context, sh *shardTable) error {
 }
 
 // readMembers hands the members of a shard over in chunks, until they or ctx end.
-func (h *holder) readMembers(ctx context.Context, s subscription.Shard, chunks chan<- []delivery.Member, spare <-chan []delivery.Member) error {
+func (h *holder) readMembers(
+	ctx context.Context, s subscription.Shard, chunks chan<- []delivery.Member, spare <-chan []delivery.Member,
+) error {
 	var chunk []delivery.Member
 	for m, err := range h.cursors.Members(ctx, s) {
 		if err == nil {

@@ -56,7 +56,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help})
 	}
 	vec := func(name, label, help string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, []string{label})
+		return prometheus.NewCounterVec(
+			prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, []string{label},
+		)
 	}
 	m := &metrics{
 		attempts: vec("attempts_total", "class", "Delivery attempts by the class of their outcome."),
@@ -68,14 +70,24 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			.0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5, 30),
 		lost: vec("shards_lost_total", "reason",
 			"Shards that this process delivers from no longer: handed over in order, or fenced, as another process had taken them (a loss of the epoch)."),
-		clockSteps: counter("clock_steps_total", "How often the clock of this machine was found set by a second or more."),
-		gaps:       vec("gaps_total", "reason", "Stretches of a log that a subscription will not get."),
-		publishes:  vec("publishes_total", "result", "Publications handed in: accepted, repeated (accepted before) or failed."),
-		breaks:     counter("continuity_breaks_total", "Accepted notifications whose from is not the until of the one before."),
-		flushes:    counter("flushes_total", "Batches of positions that were saved."),
-		failures:   counter("flush_failures_total", "Batches of positions that could not be saved; they are tried again."),
-		readFails:  counter("read_failures_total", "Reads of a log that failed; they are tried again."),
-		losses:     counter("log_losses_total", "Logs that were found without their end: the engine lost what it had acknowledged."),
+		clockSteps: counter(
+			"clock_steps_total", "How often the clock of this machine was found set by a second or more.",
+		),
+		gaps: vec("gaps_total", "reason", "Stretches of a log that a subscription will not get."),
+		publishes: vec(
+			"publishes_total", "result", "Publications handed in: accepted, repeated (accepted before) or failed.",
+		),
+		breaks: counter(
+			"continuity_breaks_total", "Accepted notifications whose from is not the until of the one before.",
+		),
+		flushes: counter("flushes_total", "Batches of positions that were saved."),
+		failures: counter(
+			"flush_failures_total", "Batches of positions that could not be saved; they are tried again.",
+		),
+		readFails: counter("read_failures_total", "Reads of a log that failed; they are tried again."),
+		losses: counter(
+			"log_losses_total", "Logs that were found without their end: the engine lost what it had acknowledged.",
+		),
 	}
 	for _, r := range []string{lostHandedOver, lostFenced} {
 		m.lost.WithLabelValues(r)

@@ -8,7 +8,7 @@ import (
 )
 
 // find returns the note that a place leads to, nil if it is not in memory. mu is held.
-func (t *topic) find(from delivery.Seq) *note {
+func (t *followed) find(from delivery.Seq) *note {
 	n := len(t.notes)
 	if n == 0 {
 		return nil
@@ -26,7 +26,7 @@ func (t *topic) find(from delivery.Seq) *note {
 // wants returns the counted bytes that an attempt needs which reads a topic from a
 // place, beyond what is held and as far as is known, and the note if that is in
 // memory. mu is held.
-func (t *topic) wants(from delivery.Seq) (*note, int64) {
+func (t *followed) wants(from delivery.Seq) (*note, int64) {
 	if nt := t.find(from); nt != nil {
 		if nt.users > 0 {
 			return nt, 0
@@ -40,7 +40,7 @@ func (t *topic) wants(from delivery.Seq) (*note, int64) {
 }
 
 // drop has a note found no more. mu is held.
-func (t *topic) drop(nt *note) {
+func (t *followed) drop(nt *note) {
 	if i := sort.Search(len(t.notes), func(i int) bool { return t.notes[i].n.Seq >= nt.n.Seq }); nt.found {
 		t.notes = slices.Delete(t.notes, i, i+1)
 		nt.found = false
@@ -60,7 +60,7 @@ type refusal struct {
 
 // refuse remembers what a note wants. All places from its lowest on lead to it, and no
 // longer to what was remembered of them. mu is held.
-func (t *topic) refuse(nt *note) {
+func (t *followed) refuse(nt *note) {
 	const more = 16 // that are being read, or were waited for in vain
 	if len(t.refused) >= 2*t.parked+more {
 		t.refused = nil // who waits for them reads them once more
@@ -74,7 +74,7 @@ func (t *topic) refuse(nt *note) {
 }
 
 // refusalAt returns what is known of who found no room at a place, nil if nothing is.
-func (t *topic) refusalAt(from delivery.Seq) *refusal {
+func (t *followed) refusalAt(from delivery.Seq) *refusal {
 	if i := t.refusal(from); i < len(t.refused) && t.refused[i].low <= from {
 		return &t.refused[i]
 	}
@@ -82,6 +82,6 @@ func (t *topic) refusalAt(from delivery.Seq) *refusal {
 }
 
 // refusal returns the index of the first one at a place or behind it.
-func (t *topic) refusal(from delivery.Seq) int {
+func (t *followed) refusal(from delivery.Seq) int {
 	return sort.Search(len(t.refused), func(i int) bool { return t.refused[i].seq >= from })
 }

@@ -9,7 +9,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/delivery/report"
-	"carillon/subscription"
+	"carillon/topic"
 
 	"github.com/google/uuid"
 )
@@ -53,19 +53,19 @@ func (pub *publisher) Publish(ctx context.Context, p delivery.Publication) (deli
 	}
 	if r.Repeated {
 		pub.metrics.publishes.WithLabelValues(resultRepeated).Inc()
-		pub.advance(p.Topic, r.Seq, nil)
+		pub.advance(p.Topic.Key(), r.Seq, nil)
 		return r, nil
 	}
 	pub.metrics.publishes.WithLabelValues(resultAccepted).Inc()
 	pub.published.Accept()
 	if r.Previous != "" && p.From != "" && r.Previous != p.From {
 		pub.metrics.breaks.Inc()
-		pub.published.Break(subscription.Key(p.Topic))
+		pub.published.Break(p.Topic.Key())
 		pub.log.Warn("continuity break: the interval does not begin where the one before ended",
 			"topic", p.Topic, "notification", r.ID, "from", p.From, "previous_until", r.Previous)
 	}
 	n.Seq = r.Seq
-	pub.advance(p.Topic, r.Seq, n)
+	pub.advance(p.Topic.Key(), r.Seq, n)
 	return r, nil
 }
 
@@ -88,13 +88,13 @@ func (pub *publisher) append(ctx context.Context, n *delivery.Notification) (del
 		case ended <- result{r, err}:
 		case <-ctx.Done(): // the caller was told
 			pub.overdue.Add(-1)
-			pub.table.doubt(n.Topic)
+			pub.table.doubt(n.Topic.Key())
 		}
 	}()
 	select {
 	case r := <-ended:
 		if r.err != nil {
-			pub.table.doubt(n.Topic)
+			pub.table.doubt(n.Topic.Key())
 		}
 		if errors.Is(r.err, context.DeadlineExceeded) && !errors.Is(r.err, delivery.ErrUnavailable) {
 			r.err = fmt.Errorf("%w: %w", delivery.ErrUnavailable, r.err)
@@ -102,25 +102,28 @@ func (pub *publisher) append(ctx context.Context, n *delivery.Notification) (del
 		return r.Receipt, r.err
 	case <-ctx.Done():
 		pub.overdue.Add(1)
-		return delivery.Receipt{}, fmt.Errorf("%w: no end of it within %s", delivery.ErrUnavailable, pub.cfg.PublishTimeout)
+		return delivery.Receipt{}, fmt.Errorf(
+			"%w: no end of it within %s", delivery.ErrUnavailable, pub.cfg.PublishTimeout,
+		)
 	}
 }
 
 // Head returns the sequence number of the last notification of a topic: where a
 // subscription that begins now starts.
 func (pub *publisher) Head(ctx context.Context, topicURL string) (uint64, error) {
-	heads, err := pub.records.Heads(ctx, []string{topicURL})
+	key := topic.Key(topicURL)
+	heads, err := pub.records.Heads(ctx, []string{key})
 	if err != nil {
 		return 0, fmt.Errorf("reading the head of the log of %s: %w", topicURL, err)
 	}
 	pub.table.mu.Lock()
 	defer pub.table.mu.Unlock()
-	key, head := subscription.Key(topicURL), heads[0]
+	head := heads[0]
 	if t := pub.table.topics[key]; t != nil {
 		pub.schedule.tell(t, head)
 	}
 	// What the log has lost is nothing that comes after its head.
-	for _, topics := range []map[string]*topic{pub.table.topics, pub.table.left[0], pub.table.left[1]} {
+	for _, topics := range []map[string]*followed{pub.table.topics, pub.table.left[0], pub.table.left[1]} {
 		if t := topics[key]; t != nil {
 			head = max(head, t.head)
 		}
@@ -129,7 +132,7 @@ func (pub *publisher) Head(ctx context.Context, topicURL string) (uint64, error)
 }
 
 // Published tells that another process has appended to a topic's log, up to head.
-func (pub *publisher) Published(topic string, head delivery.Seq) { pub.advance(topic, head, nil) }
+func (pub *publisher) Published(key string, head delivery.Seq) { pub.advance(key, head, nil) }
 
 // Refresh has the heads of all topics read again: something may have been
 // published by another process and not been told of.
@@ -141,11 +144,10 @@ func (pub *publisher) Refresh() {
 // Trimmed takes note that everything of a topic before a number has gone from its log by the
 // operator's will: what of it is in memory is given to nobody any more, but by the attempts
 // that are under way. Who had not got it has a gap, once it is its turn.
-func (pub *publisher) Trimmed(topicURL string, before delivery.Seq) {
-	key := subscription.Key(topicURL)
+func (pub *publisher) Trimmed(key string, before delivery.Seq) {
 	pub.table.mu.Lock()
 	defer pub.table.mu.Unlock()
-	for _, topics := range []map[string]*topic{pub.table.topics, pub.table.left[0], pub.table.left[1]} {
+	for _, topics := range []map[string]*followed{pub.table.topics, pub.table.left[0], pub.table.left[1]} {
 		t := topics[key]
 		if t == nil {
 			continue
@@ -161,8 +163,7 @@ func (pub *publisher) Trimmed(topicURL string, before delivery.Seq) {
 
 // advance tells that a topic's log is durable up to head, and hands in the
 // last notification if it is at hand.
-func (pub *publisher) advance(topicURL string, head delivery.Seq, n *delivery.Notification) {
-	key := subscription.Key(topicURL)
+func (pub *publisher) advance(key string, head delivery.Seq, n *delivery.Notification) {
 	pub.table.mu.Lock()
 	defer pub.table.mu.Unlock()
 	t := pub.table.topics[key]

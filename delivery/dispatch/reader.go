@@ -26,7 +26,7 @@ const maxReads = 8
 // read returns the first notification of the topic at or after from, to be given
 // back with release. Concurrent readers share one load. It is errNoRoom where the
 // body must wait for others to be given back (see room.go), unless it is for a look only.
-func (r *reader) read(ctx context.Context, t *topic, from delivery.Seq, c claim) (*note, error) {
+func (r *reader) read(ctx context.Context, t *followed, from delivery.Seq, c claim) (*note, error) {
 	at := place{t, from}
 	r.table.mu.Lock()
 	nt, size := t.wants(from)
@@ -109,7 +109,7 @@ func (r *reader) readWorked() {
 }
 
 // fell tells the operator that a log has lost its end, once for each time. mu is held.
-func (r *reader) fell(t *topic, left, head delivery.Seq) {
+func (r *reader) fell(t *followed, left, head delivery.Seq) {
 	if head <= t.fell {
 		return
 	}

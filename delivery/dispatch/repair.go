@@ -10,6 +10,7 @@ import (
 	"carillon/delivery/report"
 	"carillon/delivery/retain"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // repairs does what an operator wants for one subscription.
@@ -82,15 +83,17 @@ func (rep *repairs) repairable(id subscription.ID) (*entry, error) {
 // Config.RetryFor, and is passed over then; where the one after it fails as well
 // the replay ends. There is one at a time: another is ErrUnderWay. One that begins before
 // what is kept is a *NotKeptError.
-func (rep *repairs) Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (first, end delivery.Seq, err error) {
-	url, settled, err := rep.replayable(id)
+func (rep *repairs) Replay(
+	ctx context.Context, id subscription.ID, from, last delivery.Seq,
+) (first, end delivery.Seq, err error) {
+	at, settled, err := rep.replayable(id)
 	if err != nil {
 		return 0, 0, err
 	}
 	if end = settled; last > 0 {
 		end = min(end, last)
 	}
-	if err := rep.checkKept(ctx, url, from, end); err != nil {
+	if err := rep.checkKept(ctx, at, from, end); err != nil {
 		return 0, 0, err
 	}
 	if err := rep.saver.flush(context.WithoutCancel(ctx)); err != nil { // all gaps up to end
@@ -120,28 +123,30 @@ func (rep *repairs) Replay(ctx context.Context, id subscription.ID, from, last d
 
 // replayable returns the topic of a subscription that a replay may begin for, and its
 // cursor.
-func (rep *repairs) replayable(id subscription.ID) (url string, settled delivery.Seq, err error) {
+func (rep *repairs) replayable(id subscription.ID) (at topic.Address, settled delivery.Seq, err error) {
 	rep.table.mu.Lock()
 	defer rep.table.mu.Unlock()
 	e, err := rep.repairable(id)
 	switch {
 	case err != nil:
-		return "", 0, err
+		return at, 0, err
 	case e.gone():
-		return "", 0, fmt.Errorf("%w: its callback is gone", delivery.ErrNothingToDo)
+		return at, 0, fmt.Errorf("%w: its callback is gone", delivery.ErrNothingToDo)
 	case e.replay() != nil:
-		return "", 0, fmt.Errorf("%w: a replay up to %d has come to %d", delivery.ErrUnderWay, e.replay().last, e.replay().next)
+		return at, 0, fmt.Errorf(
+			"%w: a replay up to %d has come to %d", delivery.ErrUnderWay, e.replay().last, e.replay().next,
+		)
 	}
-	return e.topicURL(), e.settled, nil
+	return topic.Stored(e.topicURL(), e.topic.key), e.settled, nil
 }
 
 // checkKept tells whether a log has what is to be replayed.
-func (rep *repairs) checkKept(ctx context.Context, topic string, from, end delivery.Seq) error {
+func (rep *repairs) checkKept(ctx context.Context, at topic.Address, from, end delivery.Seq) error {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
-	state, err := rep.records.State(ctx, topic)
+	state, err := rep.records.State(ctx, at.Key())
 	if err != nil {
-		return fmt.Errorf("reading the state of the log of %s: %w", topic, err)
+		return fmt.Errorf("reading the state of the log of %s: %w", at, err)
 	}
 	if from < state.First {
 		return &delivery.NotKeptError{First: state.First}
@@ -149,19 +154,21 @@ func (rep *repairs) checkKept(ctx context.Context, topic string, from, end deliv
 	if from > end {
 		return fmt.Errorf("%w: what comes after %d is still to be delivered anyway", delivery.ErrNothingToDo, end)
 	}
-	s, err := rep.records.Summary(ctx, topic, from)
+	s, err := rep.records.Summary(ctx, at.Key(), from)
 	if errors.Is(err, delivery.ErrEndOfLog) || err == nil && s.Seq > end {
 		return fmt.Errorf("%w: the log has nothing from %d to %d", delivery.ErrNothingToDo, from, end)
 	}
 	if err != nil {
-		return fmt.Errorf("reading the log of %s: %w", topic, err)
+		return fmt.Errorf("reading the log of %s: %w", at, err)
 	}
 	return nil
 }
 
 // beginReplay sets a replay off, if nothing has changed that it depends on since the cursor
 // was settled.
-func (rep *repairs) beginReplay(id subscription.ID, r *replay, cuts []delivery.Gap, settled delivery.Seq) (*shardTable, error) {
+func (rep *repairs) beginReplay(
+	id subscription.ID, r *replay, cuts []delivery.Gap, settled delivery.Seq,
+) (*shardTable, error) {
 	rep.table.mu.Lock()
 	defer rep.table.mu.Unlock()
 	e, err := rep.repairable(id)
@@ -169,7 +176,9 @@ func (rep *repairs) beginReplay(id subscription.ID, r *replay, cuts []delivery.G
 	case err != nil:
 		return nil, err
 	case e.replay() != nil:
-		return nil, fmt.Errorf("%w: a replay up to %d has come to %d", delivery.ErrUnderWay, e.replay().last, e.replay().next)
+		return nil, fmt.Errorf(
+			"%w: a replay up to %d has come to %d", delivery.ErrUnderWay, e.replay().last, e.replay().next,
+		)
 	case e.settled < r.last:
 		return nil, fmt.Errorf("%w: the subscription has begun anew", delivery.ErrUnavailable)
 	}

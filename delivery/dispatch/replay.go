@@ -87,7 +87,9 @@ func (a *attempts) endReplay(e *entry, r *replay) {
 		"delivered", r.told.sent, "given_up", r.told.givenUp, "not_tried", r.told.untried)
 	switch {
 	case r.told.early:
-		log.Warn("a replay has ended early: the callback took none of two in a row", "not_delivered_from", r.told.missed)
+		log.Warn(
+			"a replay has ended early: the callback took none of two in a row", "not_delivered_from", r.told.missed,
+		)
 	case r.told.missed > 0:
 		log.Warn("a replay has ended, and not all of it was delivered", "not_delivered_from", r.told.missed)
 	default:

@@ -14,6 +14,7 @@ import (
 	"carillon/delivery"
 	"carillon/delivery/dispatch"
 	"carillon/delivery/send"
+	"carillon/topic"
 )
 
 // On the real engine, whatever fails and ends in between: a replay comes whole and in
@@ -41,7 +42,7 @@ func TestReplayInOrder(t *testing.T) {
 		d, stop := startOn(t, db, cursors, cfg, f)
 		publish := func(n int) {
 			for range n {
-				if _, err := d.Publish(context.Background(), delivery.Publication{Topic: topicURL, Body: []byte("x")}); err != nil {
+				if _, err := d.Publish(context.Background(), delivery.Publication{Topic: topic.Parse(topicURL), Body: []byte("x")}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"carillon/delivery"
 	"carillon/delivery/dispatch"
 	"carillon/delivery/send"
+	"carillon/topic"
 )
 
 const kib = 1 << 10
@@ -21,12 +22,12 @@ const kib = 1 << 10
 // subscription on a host of its own.
 func bigTopic(t *testing.T, d *running, name string, size int) (callback string) {
 	t.Helper()
-	topic := "https://example.com/" + name
+	topicURL := "https://example.com/" + name
 	callback = "https://" + name + ".example/"
-	d.Activated(subscriptionOf(topic, callback))
+	d.Activated(subscriptionOf(topicURL, callback))
 	synctest.Wait() // its head is read
 	body := []byte(strings.Repeat("x", size*kib))
-	if _, err := d.Publish(t.Context(), delivery.Publication{Topic: topic, Body: body}); err != nil {
+	if _, err := d.Publish(t.Context(), delivery.Publication{Topic: topic.Parse(topicURL), Body: body}); err != nil {
 		t.Fatal(err)
 	}
 	return callback
@@ -116,7 +117,7 @@ func TestManyWaitForOneBody(t *testing.T) {
 		var sent atomic.Int64
 		d := start(t, e, dispatch.Config{MaxBytes: 100 * kib, CacheBytes: -1}, sendFunc(
 			func(_ context.Context, a *send.Attempt) send.Outcome {
-				if a.Notification.Topic == topicURL {
+				if a.Notification.Topic.String() == topicURL {
 					sent.Add(1)
 					return work(time.Millisecond)
 				}
@@ -387,7 +388,10 @@ func TestBusyRoomIsForAll(t *testing.T) {
 					if i == topics {
 						bigTopic(t, d, "one", c.size)
 					}
-					if _, err := d.Publish(t.Context(), delivery.Publication{Topic: fmt.Sprint("https://example.com/t", i%topics), Body: body}); err != nil {
+					if _, err := d.Publish(
+						t.Context(),
+						delivery.Publication{Topic: topic.Parse(fmt.Sprint("https://example.com/t", i%topics)), Body: body},
+					); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(75 * time.Millisecond)

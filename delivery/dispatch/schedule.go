@@ -81,7 +81,7 @@ func (s *schedule) walkSome(now int64) (more bool) {
 }
 
 // tell says what the head of a topic's log is. mu is held.
-func (s *schedule) tell(t *topic, head delivery.Seq) {
+func (s *schedule) tell(t *followed, head delivery.Seq) {
 	if head <= t.head && t.known {
 		return
 	}

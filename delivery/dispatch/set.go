@@ -98,7 +98,9 @@ func (s *entrySet) find(id *subscription.ID) (slot int, tag uint8, found bool) {
 
 // home returns the slot where the search for an ID begins, and its tag.
 func (s *entrySet) home(id *subscription.ID) (slot int, tag uint8) {
-	hi, lo := bits.Mul64(binary.LittleEndian.Uint64(id[:8])^s.seed, binary.LittleEndian.Uint64(id[8:])^bits.Reverse64(s.seed))
+	hi, lo := bits.Mul64(
+		binary.LittleEndian.Uint64(id[:8])^s.seed, binary.LittleEndian.Uint64(id[8:])^bits.Reverse64(s.seed),
+	)
 	hi, lo = bits.Mul64(hi^lo, uint64(len(s.slots)))
 	return int(hi), uint8(lo>>56) | 1
 }

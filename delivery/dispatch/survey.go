@@ -18,28 +18,28 @@ type survey struct {
 // Topics returns the keys of the topics that somebody here subscribes to, sorted.
 func (sy *survey) Topics() []string {
 	var keys []string
-	sy.table.eachTopic(func(t *topic) { keys = append(keys, t.key) })
+	sy.table.eachTopic(func(t *followed) { keys = append(keys, t.key) })
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
 
-// Spelling returns a topic as one of its subscriptions spells it, given its key
-// or any other spelling; ok is false where nobody here subscribes to it.
-func (sy *survey) Spelling(topic string) (spelling string, ok bool) {
+// Spelling returns the topic with a key as one of its subscriptions spells it; ok is false where
+// nobody here subscribes to it.
+func (sy *survey) Spelling(key string) (spelling string, ok bool) {
 	sy.table.mu.Lock()
 	defer sy.table.mu.Unlock()
-	t := sy.table.topics[subscription.Key(topic)]
+	t := sy.table.topics[key]
 	if t == nil {
 		return "", false
 	}
 	return t.entries[0].topicURL(), true
 }
 
-// Subscribers returns the subscriptions to a topic that are in the shards of
+// Subscribers returns the subscriptions to the topic with a key that are in the shards of
 // this process. Of those that begin or end meanwhile some are there, others not.
-func (sy *survey) Subscribers(topic string) []subscription.Subscription {
+func (sy *survey) Subscribers(key string) []subscription.Subscription {
 	sy.table.mu.Lock()
-	t := sy.table.topics[subscription.Key(topic)]
+	t := sy.table.topics[key]
 	if t == nil {
 		sy.table.mu.Unlock()
 		return nil
@@ -111,7 +111,7 @@ func (sy *survey) slowestOf(s subscription.Shard) (m retain.Mark, held bool) {
 		return retain.Mark{}, false
 	}
 	m = retain.Mark{Tenure: sh.tenure, Lowest: map[string]delivery.Seq{}}
-	var last *topic // most have the topic of the one before
+	var last *followed // most have the topic of the one before
 	var lowest delivery.Seq
 	held = sy.table.eachEntry(sh, func(e *entry) {
 		if e.topic != last {

@@ -15,6 +15,7 @@ import (
 	"carillon/delivery/dispatch"
 	"carillon/delivery/send"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // The callbacks of the tests of what the logs may take.
@@ -32,10 +33,10 @@ func unlessRefuses(_ context.Context, a *send.Attempt) send.Outcome {
 }
 
 // fill publishes n notifications of 100 bytes to a topic.
-func (r *running) fill(topic string, n int) {
+func (r *running) fill(topicURL string, n int) {
 	r.t.Helper()
 	for range n {
-		p := delivery.Publication{Topic: topic, Body: make([]byte, 100)}
+		p := delivery.Publication{Topic: topic.Parse(topicURL), Body: make([]byte, 100)}
 		if _, err := r.Publish(r.t.Context(), p); err != nil {
 			r.t.Fatal(err)
 		}
@@ -279,7 +280,7 @@ func TestKeepForAfterAStandstill(t *testing.T) {
 		e, s := newEngine(), &attempts{}
 		waits := subscriptionOf(topicURL, callback)
 		old := &delivery.Notification{
-			Publication: delivery.Publication{Topic: topicURL, Body: []byte("x")}, Seq: 1, Accepted: time.Now().Add(-7 * 24 * time.Hour),
+			Publication: delivery.Publication{Topic: topic.Parse(topicURL), Body: []byte("x")}, Seq: 1, Accepted: time.Now().Add(-7 * 24 * time.Hour),
 		}
 		e.logs[topicURL], e.gave[topicURL] = []*delivery.Notification{old}, 1
 		e.subs[waits.ID] = waits

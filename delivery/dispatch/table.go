@@ -8,6 +8,7 @@ import (
 	"carillon/delivery"
 	"carillon/delivery/send"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // table holds what this process knows of its shards, topics and hosts. Its mutex guards the
@@ -19,10 +20,10 @@ type table struct {
 
 	mu     sync.Mutex // guards what follows
 	shards [subscription.Shards]*shardTable
-	topics map[string]*topic
+	topics map[string]*followed
 	// topicList are those in topics, in no order.
-	topicList []*topic
-	left      [2]map[string]*topic // see leaveTopic
+	topicList []*followed
+	left      [2]map[string]*followed // see leaveTopic
 	hosts     map[string]*host
 	// abroad counts the attempts under way whose entry has ended. What has the same ID by now,
 	// as the shard was gained again or somebody subscribed anew, waits until they end.
@@ -35,7 +36,7 @@ type table struct {
 func newTable(b *base) *table {
 	return &table{
 		base: b, asks: asks{asked: make(chan struct{}, 1)}, secrets: newSecrets(),
-		topics: map[string]*topic{}, hosts: map[string]*host{}, abroad: map[subscription.ID]int{},
+		topics: map[string]*followed{}, hosts: map[string]*host{}, abroad: map[subscription.ID]int{},
 	}
 }
 
@@ -74,7 +75,7 @@ func (tb *table) entryOf(id subscription.ID) (*entry, error) {
 // insert adds an idle entry that stands at its start. mu is held.
 func (tb *table) insert(sh *shardTable, sub subscription.Subscription) *entry {
 	e := &entry{id: sub.ID, settled: delivery.Seq(sub.Start)}
-	e.topic = tb.topicOf(subscription.Key(sub.Topic))
+	e.topic = tb.topicOf(topic.Key(sub.Topic))
 	e.host = tb.hostOf(send.Origin(sub.Callback))
 	e.at = int32(len(e.topic.entries))
 	e.topic.entries = appended(e.topic.entries, e)
@@ -177,11 +178,11 @@ func (tb *table) forgetHost(h *host) {
 }
 
 // topicOf returns the topic with the key; a new one asks for its head. mu is held.
-func (tb *table) topicOf(key string) *topic {
+func (tb *table) topicOf(key string) *followed {
 	t := tb.topics[key]
 	if t == nil {
 		if t = tb.returnTopic(key); t == nil {
-			t = &topic{key: strings.Clone(key), removed: tb.counts[ended]}
+			t = &followed{key: strings.Clone(key), removed: tb.counts[ended]}
 		}
 		t.at = len(tb.topicList)
 		tb.topicList = appended(tb.topicList, t)
@@ -192,7 +193,7 @@ func (tb *table) topicOf(key string) *topic {
 }
 
 // forgetTopic forgets a topic that nobody here subscribes to any more. mu is held.
-func (tb *table) forgetTopic(t *topic) {
+func (tb *table) forgetTopic(t *followed) {
 	delete(tb.topics, t.key)
 	last := tb.topicList[len(tb.topicList)-1]
 	tb.topicList[t.at], last.at = last, t.at
@@ -204,16 +205,16 @@ func (tb *table) forgetTopic(t *topic) {
 // dropped: it often comes back with a shard, above all where the engine was
 // restarted, and what is known of its log tells whether that has lost something.
 // mu is held.
-func (tb *table) leaveTopic(t *topic) {
+func (tb *table) leaveTopic(t *followed) {
 	if tb.left[0] == nil {
-		tb.left[0] = map[string]*topic{}
+		tb.left[0] = map[string]*followed{}
 	}
 	tb.left[0][t.key] = t
 }
 
 // returnTopic takes back what is remembered of a topic, nil if nothing is. Its head
 // is to be read anew. mu is held.
-func (tb *table) returnTopic(key string) *topic {
+func (tb *table) returnTopic(key string) *followed {
 	for _, left := range tb.left {
 		if t := left[key]; t != nil {
 			delete(left, key)
@@ -232,10 +233,10 @@ func (tb *table) forgetTopics() {
 }
 
 // doubt has a topic's head read again, after an append with an unknown end.
-func (tb *table) doubt(topicURL string) {
+func (tb *table) doubt(key string) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
-	if t := tb.topics[subscription.Key(topicURL)]; t != nil {
+	if t := tb.topics[key]; t != nil {
 		tb.asks.ask(t)
 	}
 }

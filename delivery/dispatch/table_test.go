@@ -21,7 +21,7 @@ func TestSpelling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const spelled, key, other = "https://example.com/%63hange/", "https://example.com/change/", "https://example.com/%63hang%65/"
+	const spelled, key = "https://example.com/%63hange/", "https://example.com/change/"
 	sub := subscriptionOf(spelled, callback)
 	if err := d.Gained(t.Context(), delivery.Tenure{Shard: subscription.ShardOf(sub.ID)}); err != nil {
 		t.Fatal(err)
@@ -30,10 +30,8 @@ func TestSpelling(t *testing.T) {
 		t.Errorf("nobody subscribes to %q", got)
 	}
 	d.Activated(sub)
-	for _, topic := range []string{spelled, key, other} {
-		if got, ok := d.Spelling(topic); got != spelled || !ok {
-			t.Errorf("of %s: %q, %v", topic, got, ok)
-		}
+	if got, ok := d.Spelling(key); got != spelled || !ok {
+		t.Errorf("of %s: %q, %v", key, got, ok)
 	}
 	d.Ended(sub.ID)
 	if got, ok := d.Spelling(key); ok {
@@ -49,8 +47,14 @@ func TestSubscriptionsComeOutAsTheyWentIn(t *testing.T) {
 		"https://a.example/hook", "https://A.example/hook", "https://a.example:443/hook", "http://a.example:80/h?x#y",
 		"https://a.example", "https://%61.example/hook", "https://a.example/hoo%6b", "odd", "", "https://a.example/" + strings.Repeat("x", 70_000),
 	}
-	secrets := []string{"", "s", "another", strings.Repeat("s", 199), strings.Repeat("s", 255), strings.Repeat("s", 256), strings.Repeat("long", 20_000)}
-	leases := []time.Duration{0, time.Second, 240 * time.Hour, time.Nanosecond, -time.Second, math.MaxUint32 * time.Second, math.MaxUint32*time.Second + time.Second}
+	secrets := []string{
+		"", "s", "another", strings.Repeat("s", 199), strings.Repeat("s", 255),
+		strings.Repeat("s", 256), strings.Repeat("long", 20_000),
+	}
+	leases := []time.Duration{
+		0, time.Second, 240 * time.Hour, time.Nanosecond, -time.Second,
+		math.MaxUint32 * time.Second, math.MaxUint32*time.Second + time.Second,
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		d, err := dispatch.New(dispatch.Config{}, newEngine().stores(), newEngine(), &attempts{}, nil, nil)
 		if err != nil {

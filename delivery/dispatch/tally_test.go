@@ -18,6 +18,7 @@ import (
 	"carillon/delivery/report"
 	"carillon/delivery/send"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // tallies returns those of some numbers of the topic.
@@ -157,7 +158,7 @@ func TestTallyAgainstModel(t *testing.T) {
 			const head = 20
 			e := newEngine()
 			for range head {
-				if _, err := e.Append(t.Context(), delivery.Publication{Topic: topicURL}, newID(), time.Now()); err != nil {
+				if _, err := e.Append(t.Context(), delivery.Publication{Topic: topic.Parse(topicURL)}, newID(), time.Now()); err != nil {
 					rt.Fatal(err)
 				}
 			}

@@ -2,8 +2,8 @@ package dispatch
 
 import "carillon/delivery"
 
-// topic is a topic that somebody here subscribes to.
-type topic struct {
+// followed is a topic that somebody here subscribes to.
+type followed struct {
 	key     string
 	at      int // index in table.topicList
 	entries []*entry
@@ -21,7 +21,7 @@ type topic struct {
 	// A walk wakes the entries: those before index walk are still to come.
 	walking, again bool
 	walk           int
-	next           *topic // in schedule.walks
+	next           *followed // in schedule.walks
 
 	notes   []*note      // those in memory, by their numbers
 	resting int64        // until then nothing is read: what keeps the log was away
@@ -52,7 +52,7 @@ type topic struct {
 // memory. Deliveries are the same in any case.
 
 // rise takes note that the topic's log has come up to head. mu is held.
-func (t *topic) rise(head delivery.Seq) {
+func (t *followed) rise(head delivery.Seq) {
 	if t.head > 0 && head > t.head+1 {
 		// Others were appended in between, or none and there was a loss: whoever
 		// reads the next one knows by its After.
@@ -62,12 +62,12 @@ func (t *topic) rise(head delivery.Seq) {
 }
 
 // walks are the topics whose entries are to be woken.
-type walks struct{ head, tail *topic }
+type walks struct{ head, tail *followed }
 
 // wake has the idle entries of a topic looked at: O(1), whatever their number. The
 // others look at the head by themselves when their turn is over: so where deliveries
 // do not keep up, what is published costs no walk.
-func (w *walks) wake(t *topic) {
+func (w *walks) wake(t *followed) {
 	if t.idle == 0 {
 		return
 	}

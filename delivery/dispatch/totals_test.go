@@ -11,6 +11,7 @@ import (
 	"carillon/delivery/dispatch"
 	"carillon/delivery/report"
 	"carillon/delivery/send"
+	"carillon/topic"
 )
 
 func TestTotals(t *testing.T) {
@@ -26,7 +27,7 @@ func TestTotals(t *testing.T) {
 			}
 			return delivered
 		})
-		p := delivery.Publication{Topic: topicURL, From: "a", Until: "b", Body: make([]byte, 100<<10)}
+		p := delivery.Publication{Topic: topic.Parse(topicURL), From: "a", Until: "b", Body: make([]byte, 100<<10)}
 		for range 2 { // the second time it is repeated
 			if _, err := d.Publish(t.Context(), p); err != nil {
 				t.Fatal(err)
@@ -66,8 +67,8 @@ func TestTopicCounts(t *testing.T) {
 			return delivered
 		})
 		for _, from := range []string{"a", "x"} { // the second does not begin where the first ended
-			for _, topic := range []string{topicURL, topicURL + "unheard"} {
-				p := delivery.Publication{Topic: topic, From: from, Until: from + "b", Body: []byte("x")}
+			for _, topicURL := range []string{topicURL, topicURL + "unheard"} {
+				p := delivery.Publication{Topic: topic.Parse(topicURL), From: from, Until: from + "b", Body: []byte("x")}
 				if _, err := d.Publish(t.Context(), p); err != nil {
 					t.Fatal(err)
 				}
@@ -80,7 +81,5 @@ func TestTopicCounts(t *testing.T) {
 		}
 		equal(t, "heard", got[0], report.TopicCount{Topic: topicURL, Subscriptions: 3, Behind: 1, Failing: 1, Breaks: 1})
 		equal(t, "unheard", got[1], report.TopicCount{Topic: topicURL + "unheard", Breaks: 1})
-		equal(t, "one", d.TopicCount(topicURL), got[0])
-		equal(t, "the other", d.TopicCount(topicURL+"unheard"), got[1])
 	})
 }

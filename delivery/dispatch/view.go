@@ -25,18 +25,18 @@ func (v *view) Standing(id subscription.ID) (s report.Standing, ok bool) {
 	return v.standingOf(e), true
 }
 
-func (v *view) Each(ctx context.Context, topic string, look func(report.Entry), between func() (bool, error)) error {
+func (v *view) Each(ctx context.Context, key string, look func(report.Entry), between func() (bool, error)) error {
 	seen := &seenEntry{d: v}
-	return v.eachOf(ctx, v.topicsOf(topic), func(e *entry) {
+	return v.eachOf(ctx, v.topicsOf(key), func(e *entry) {
 		seen.e = e
 		look(seen)
 	}, between)
 }
 
-func (v *view) Removed(topic string) int {
+func (v *view) Removed(key string) int {
 	v.table.mu.Lock()
 	defer v.table.mu.Unlock()
-	if t := v.table.topics[subscription.Key(topic)]; t != nil {
+	if t := v.table.topics[key]; t != nil {
 		return t.removed
 	}
 	return -1
@@ -58,16 +58,6 @@ func (v *view) EachTopic(ctx context.Context, look func(report.TopicCount)) erro
 	return nil
 }
 
-func (v *view) Topic(topic string) report.TopicCount {
-	key := subscription.Key(topic)
-	v.table.mu.Lock()
-	defer v.table.mu.Unlock()
-	if t := v.table.topics[key]; t != nil {
-		return t.count()
-	}
-	return report.TopicCount{Topic: key}
-}
-
 // Unsaved returns the gaps of a shard that are not saved yet. Nobody changes them.
 func (v *view) Unsaved(s subscription.Shard) []delivery.Gap {
 	v.table.mu.Lock()
@@ -84,8 +74,8 @@ func (v *view) Unsaved(s subscription.Shard) []delivery.Gap {
 
 // Behind returns the lowest place of those that are behind, by the key of their topic.
 func (v *view) Behind() map[string]delivery.Seq {
-	var topics []*topic
-	v.table.eachTopic(func(t *topic) {
+	var topics []*followed
+	v.table.eachTopic(func(t *followed) {
 		if t.idle < len(t.entries) {
 			topics = append(topics, t)
 		}
@@ -106,16 +96,16 @@ func (v *view) Behind() map[string]delivery.Seq {
 	return lowest
 }
 
-// topicsOf returns the topic with a URL that somebody here subscribes to, or all of
+// topicsOf returns the topic with a key that somebody here subscribes to, or all of
 // them where that is empty.
-func (v *view) topicsOf(url string) []*topic {
+func (v *view) topicsOf(key string) []*followed {
 	v.table.mu.Lock()
 	defer v.table.mu.Unlock()
-	if url == "" {
+	if key == "" {
 		return slices.Clone(v.table.topicList)
 	}
-	if t := v.table.topics[subscription.Key(url)]; t != nil {
-		return []*topic{t}
+	if t := v.table.topics[key]; t != nil {
+		return []*followed{t}
 	}
 	return nil
 }
@@ -123,7 +113,7 @@ func (v *view) topicsOf(url string) []*topic {
 // eachOf calls f under mu for the entries of topics that are in shards which are read, as
 // backward does: none is missed that is there throughout, some come twice where others
 // end. After each stretch it calls between, without mu, which tells whether to go on.
-func (v *view) eachOf(ctx context.Context, topics []*topic, f func(e *entry), between func() (bool, error)) error {
+func (v *view) eachOf(ctx context.Context, topics []*followed, f func(e *entry), between func() (bool, error)) error {
 	end := -1 // of what is still to come of topics[0]; -1: all
 	for len(topics) > 0 {
 		if err := ctx.Err(); err != nil {
@@ -206,6 +196,8 @@ func (e *entry) doing() report.State {
 }
 
 // count returns a topic's counts. mu is held.
-func (t *topic) count() report.TopicCount {
-	return report.TopicCount{Topic: t.key, Subscriptions: len(t.entries), Behind: len(t.entries) - t.idle, Failing: t.failing}
+func (t *followed) count() report.TopicCount {
+	return report.TopicCount{
+		Topic: t.key, Subscriptions: len(t.entries), Behind: len(t.entries) - t.idle, Failing: t.failing,
+	}
 }

@@ -7,7 +7,7 @@ package dispatch
 const surveyStretch = 1024
 
 // eachTopic calls f under mu for every topic, for some twice.
-func (tb *table) eachTopic(f func(t *topic)) {
+func (tb *table) eachTopic(f func(t *followed)) {
 	tb.backward(func() int { return len(tb.topicList) }, func(first, end int) {
 		for _, t := range tb.topicList[first:end] {
 			f(t)

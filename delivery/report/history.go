@@ -115,7 +115,9 @@ func newRecords(rings int) records {
 
 // ring returns the ring of an ID.
 func (r *records) ring(id *subscription.ID) int {
-	hi, lo := bits.Mul64(binary.LittleEndian.Uint64(id[:8])^r.seed, binary.LittleEndian.Uint64(id[8:])^bits.Reverse64(r.seed))
+	hi, lo := bits.Mul64(
+		binary.LittleEndian.Uint64(id[:8])^r.seed, binary.LittleEndian.Uint64(id[8:])^bits.Reverse64(r.seed),
+	)
 	hi, _ = bits.Mul64(hi^lo, uint64(len(r.next)))
 	return int(hi)
 }

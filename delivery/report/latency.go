@@ -39,14 +39,6 @@ func latencyBound(bucket int) time.Duration {
 	return time.Duration(bucket-4*octave+1) << (octave + latencyUnit)
 }
 
-// Plus adds the counts of another process.
-func (l Latency) Plus(other Latency) Latency {
-	for i := range l {
-		l[i] += other[i]
-	}
-	return l
-}
-
 // Minus returns what came since an earlier one of the same Dispatcher.
 func (l Latency) Minus(earlier Latency) Latency {
 	for i := range l {

@@ -35,12 +35,6 @@ func (p *Published) Break(key string) {
 	p.breaks[key]++
 }
 
-func (p *Published) of(key string) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.breaks[key]
-}
-
 // all returns a copy of the counts by topic.
 func (p *Published) all() map[string]int {
 	p.mu.Lock()

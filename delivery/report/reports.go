@@ -14,19 +14,17 @@ import (
 type Table interface {
 	// Standing returns how it stands with a subscription, if that is there.
 	Standing(id subscription.ID) (s Standing, ok bool)
-	// Each calls look for the subscriptions to a topic, all of them where that is empty, in no
-	// order. It misses none that is there throughout, and calls some twice where others end.
-	// After each stretch it calls between, which reports whether to go on.
-	Each(ctx context.Context, topic string, look func(e Entry), between func() (more bool, err error)) error
+	// Each calls look for the subscriptions to the topic with a key, all of them where that is
+	// empty, in no order. It misses none that is there throughout, and calls some twice where
+	// others end. After each stretch it calls between, which reports whether to go on.
+	Each(ctx context.Context, key string, look func(e Entry), between func() (more bool, err error)) error
 	// Removed changes whenever a subscription to a topic ends; -1: there is none.
-	Removed(topic string) int
+	Removed(key string) int
 	// Unsaved returns the gaps of a shard that are not saved yet, in the order in which
 	// they were noted.
 	Unsaved(s subscription.Shard) []delivery.Gap
 	// EachTopic calls look for every topic with subscriptions.
 	EachTopic(ctx context.Context, look func(c TopicCount)) error
-	// Topic returns the counts of one, given in any spelling; of one without subscriptions its key.
-	Topic(topic string) TopicCount
 	// Behind returns the lowest cursor of those that have something to get, by their topic's key.
 	Behind() map[string]delivery.Seq
 }
@@ -57,12 +55,12 @@ func New(table Table, records delivery.Log, cursors delivery.Cursors, history *H
 func (r *Reports) Standing(id subscription.ID) (s Standing, ok bool) { return r.table.Standing(id) }
 
 // Each calls visit with every subscription of the shards that this process owns and has
-// read, of one topic only unless that is empty, until visit returns false. They come in
+// read, of the topic with a key only unless that is empty, until visit returns false. They come in
 // no order. One that is there throughout comes; where others end meanwhile, some come
 // twice. Nobody waits for visit.
-func (r *Reports) Each(ctx context.Context, topic string, visit func(Standing) bool) error {
+func (r *Reports) Each(ctx context.Context, key string, visit func(Standing) bool) error {
 	var seen []Standing
-	return r.table.Each(ctx, topic, func(e Entry) {
+	return r.table.Each(ctx, key, func(e Entry) {
 		seen = append(seen, e.Standing())
 	}, func() (bool, error) {
 		for i := range seen {
@@ -99,13 +97,6 @@ func (r *Reports) TopicCounts(ctx context.Context) ([]TopicCount, error) {
 	return all, nil
 }
 
-// TopicCount returns the counts of one topic, given in any spelling.
-func (r *Reports) TopicCount(topic string) TopicCount {
-	c := r.table.Topic(topic)
-	c.Breaks = r.published.of(c.Topic)
-	return c
-}
-
 // Count fills in what was attempted and published.
 func (r *Reports) Count(t *Totals) {
 	r.history.count(t)
@@ -116,11 +107,11 @@ func (r *Reports) Count(t *Totals) {
 // the shards that this process owns and has read: one walk for all of them. The tallies
 // are in the order of seqs. It reads the gaps of each subscription that has any which
 // were not replayed.
-func (r *Reports) Tally(ctx context.Context, topic string, seqs []delivery.Seq) ([]Tally, error) {
+func (r *Reports) Tally(ctx context.Context, key string, seqs []delivery.Seq) ([]Tally, error) {
 	c := counting{seqs: slices.Compact(slices.Sorted(slices.Values(seqs)))}
 	c.tallies = make([]Tally, len(c.seqs))
 	var gapped []Look
-	err := r.eachOnce(ctx, topic, func() {
+	err := r.eachOnce(ctx, key, func() {
 		clear(c.tallies)
 		gapped = gapped[:0]
 	}, func(e Entry) {
@@ -148,11 +139,13 @@ func (r *Reports) Tally(ctx context.Context, topic string, seqs []delivery.Seq) 
 // Undelivered calls visit with every subscription of the shards that this process owns and
 // has read that began before a notification and has not got it, and with what became of
 // it, until visit returns false. They come in no order, each once.
-func (r *Reports) Undelivered(ctx context.Context, topic string, seq delivery.Seq, visit func(Standing, Fate) bool) error {
+func (r *Reports) Undelivered(
+	ctx context.Context, key string, seq delivery.Seq, visit func(Standing, Fate) bool,
+) error {
 	var looks []Look
 	var stands []Standing
 	visited := map[subscription.ID]bool{}
-	return r.table.Each(ctx, topic, func(e Entry) {
+	return r.table.Each(ctx, key, func(e Entry) {
 		if l := e.Look(); l.Start < seq && (l.Settled < seq || l.Gapped) && !visited[l.ID] {
 			looks, stands = append(looks, *l), append(stands, e.Standing())
 		}
@@ -186,20 +179,20 @@ func (r *Reports) Undelivered(ctx context.Context, topic string, seq delivery.Se
 
 // eachOnce calls f, once for each subscription to a topic that is there throughout. It
 // calls begin first, and where entries have moved meanwhile begins anew, once.
-func (r *Reports) eachOnce(ctx context.Context, topic string, begin func(), f func(e Entry)) error {
-	before := r.table.Removed(topic)
-	if topic == "" || before < 0 {
+func (r *Reports) eachOnce(ctx context.Context, key string, begin func(), f func(e Entry)) error {
+	before := r.table.Removed(key)
+	if key == "" || before < 0 {
 		return ctx.Err()
 	}
 	onward := func() (bool, error) { return true, nil }
 	begin()
-	err := r.table.Each(ctx, topic, f, onward)
-	if err != nil || r.table.Removed(topic) == before {
+	err := r.table.Each(ctx, key, f, onward)
+	if err != nil || r.table.Removed(key) == before {
 		return err
 	}
 	begin()
 	seen := map[subscription.ID]bool{}
-	return r.table.Each(ctx, topic, func(e Entry) {
+	return r.table.Each(ctx, key, func(e Entry) {
 		if id := e.Look().ID; !seen[id] {
 			seen[id] = true
 			f(e)

@@ -54,7 +54,9 @@ type Look struct {
 // fate tells what became of a notification after the start, given the gaps.
 func (l *Look) fate(seq delivery.Seq, gaps []delivery.Gap) Fate {
 	if seq <= l.Settled {
-		i := slices.IndexFunc(gaps, func(g delivery.Gap) bool { return g.Replayed.IsZero() && g.First <= seq && seq <= g.Last })
+		i := slices.IndexFunc(
+			gaps, func(g delivery.Gap) bool { return g.Replayed.IsZero() && g.First <= seq && seq <= g.Last },
+		)
 		switch {
 		case i < 0:
 			return FateDelivered

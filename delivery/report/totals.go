@@ -17,7 +17,7 @@ type Totals struct {
 
 // TopicCount is how things stand with the subscriptions to a topic.
 type TopicCount struct {
-	Topic         string // its key (subscription.Key)
+	Topic         string // its key (topic.Key)
 	Subscriptions int    // in the shards that this process owns
 	Behind        int    // have something to get
 	Failing       int    // whose last attempt failed

@@ -28,7 +28,9 @@ const (
 func newMetrics(cfg Config, reg prometheus.Registerer) (*metrics, error) {
 	const ns, sub = "carillon", "delivery"
 	vec := func(name, help string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, []string{"reason"})
+		return prometheus.NewCounterVec(
+			prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, []string{"reason"},
+		)
 	}
 	gauge := func(name, help string, of func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, of)
@@ -47,9 +49,20 @@ func newMetrics(cfg Config, reg prometheus.Registerer) (*metrics, error) {
 	var errs []error
 	for _, c := range []prometheus.Collector{
 		m.trimmed, m.trimmedBytes,
-		gauge("log_bytes", "What the notifications in all logs take, as of the latest trimming; 0 in a process that does not trim.", m.logBytes),
-		gauge("log_limit_bytes", "What the notifications in all logs may take; 0: there is no bound.", func() float64 { return float64(cfg.KeepBytes) }),
-		gauge("log_oldest_seconds", "Age of the oldest notification that the latest trimming has found in the logs; 0 in a process that does not trim.", m.logAge),
+		gauge(
+			"log_bytes",
+			"What the notifications in all logs take, as of the latest trimming; 0 in a process that does not trim.",
+			m.logBytes,
+		),
+		gauge(
+			"log_limit_bytes", "What the notifications in all logs may take; 0: there is no bound.",
+			func() float64 { return float64(cfg.KeepBytes) },
+		),
+		gauge(
+			"log_oldest_seconds",
+			"Age of the oldest notification that the latest trimming has found in the logs; 0 in a process that does not trim.",
+			m.logAge,
+		),
 	} {
 		errs = append(errs, reg.Register(c))
 	}

@@ -129,7 +129,9 @@ func (t *Trimmer) sweep(ctx context.Context, n needs) error {
 
 // eachLog calls do with every log that is not empty, and goes on where one log
 // alone is in trouble.
-func (t *Trimmer) eachLog(ctx context.Context, s *sweep, do func(context.Context, *sweep, delivery.TopicState) error) error {
+func (t *Trimmer) eachLog(
+	ctx context.Context, s *sweep, do func(context.Context, *sweep, delivery.TopicState) error,
+) error {
 	for state, err := range t.records.Topics(ctx) {
 		if err != nil {
 			return fmt.Errorf("listing the topics: %w", err)

@@ -9,6 +9,7 @@ import (
 	"carillon/delivery"
 	"carillon/delivery/send"
 	"carillon/internal/egress"
+	"carillon/topic"
 )
 
 // An HTTPSender alone makes one attempt and says what came of it.
@@ -31,7 +32,7 @@ func ExampleHTTPSender() {
 	outcome := sender.Send(context.Background(), &send.Attempt{
 		Callback:     callback.URL + "/hook",
 		Secret:       "a secret of the subscriber",
-		Notification: &delivery.Notification{Publication: delivery.Publication{Topic: "https://example.com/change/"}},
+		Notification: &delivery.Notification{Publication: delivery.Publication{Topic: topic.Parse("https://example.com/change/")}},
 		Number:       1,
 	})
 	fmt.Println(outcome.Class, outcome.Status, outcome.RetryAfter)

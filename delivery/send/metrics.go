@@ -35,15 +35,30 @@ func (s *HTTPSender) Connections() Connections {
 
 // What an HTTPSender shows of its connections.
 var (
-	descConnections = describe("connections", "Connections to callbacks and topics: in use, which includes those being opened, and idle, kept for the next request.", "state")
-	descMaxOpen     = describe("connection_limit", "How many connections may be open, for want of files: where there are more, idle ones are closed.")
+	descConnections = describe(
+		"connections",
+		"Connections to callbacks and topics: in use, which includes those being opened, and idle, kept for the next request.",
+		"state",
+	)
+	descMaxOpen = describe(
+		"connection_limit",
+		"How many connections may be open, for want of files: where there are more, idle ones are closed.",
+	)
 	descIdleBytes   = describe("idle_connection_bytes", "What idle connections take in memory, by estimate.")
 	descMaxIdle     = describe("idle_connection_limit_bytes", "What idle connections may take in memory.")
 	descSessions    = describe("tls_session_bytes", "What TLS sessions of hosts take in memory, by estimate.")
 	descMaxSessions = describe("tls_session_limit_bytes", "What TLS sessions may take in memory.")
-	descHosts       = describe("hosts", "Hosts with connections (connected), and others whose TLS session is kept (remembered).", "state")
-	descOpened      = describe("connections_opened_total", "Connections that were opened, by TLS handshake: full, of a resumed session, or none.", "handshake")
-	descDropped     = describe("connections_dropped_total", "Idle connections that were closed for want of files or memory.")
+	descHosts       = describe(
+		"hosts", "Hosts with connections (connected), and others whose TLS session is kept (remembered).", "state",
+	)
+	descOpened = describe(
+		"connections_opened_total",
+		"Connections that were opened, by TLS handshake: full, of a resumed session, or none.",
+		"handshake",
+	)
+	descDropped = describe(
+		"connections_dropped_total", "Idle connections that were closed for want of files or memory.",
+	)
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {

@@ -18,9 +18,13 @@ func TestErrorText(t *testing.T) {
 		return fmt.Errorf("TLS handshake: %w", &tls.CertificateVerificationError{Err: err})
 	}
 	for want, err := range map[string]error{
-		"":                                    nil,
-		"the certificate is for another name": verification(x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"evil"}}, Host: "good"}),
-		"the certificate is not valid":        verification(x509.CertificateInvalidError{Reason: x509.TooManyIntermediates, Detail: "evil"}),
+		"": nil,
+		"the certificate is for another name": verification(
+			x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"evil"}}, Host: "good"},
+		),
+		"the certificate is not valid": verification(
+			x509.CertificateInvalidError{Reason: x509.TooManyIntermediates, Detail: "evil"},
+		),
 		"the certificate has expired, or is not valid yet":  verification(x509.CertificateInvalidError{Reason: x509.Expired, Detail: "evil"}),
 		"the certificate is signed by an unknown authority": verification(x509.UnknownAuthorityError{}),
 		"dial tcp: refused":           &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("refused")},

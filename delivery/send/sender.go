@@ -235,7 +235,9 @@ func (s *HTTPSender) sendInside(ctx context.Context, a *Attempt) Outcome {
 		d.Header.Set(f.Name, f.Value)
 	}
 	if a.Secret != "" {
-		_, signature, _ := strings.Cut(string(appendSignature(nil, signed{s.sign, a.Secret}, a.Notification.Body)), ": ")
+		_, signature, _ := strings.Cut(
+			string(appendSignature(nil, signed{s.sign, a.Secret}, a.Notification.Body)), ": ",
+		)
 		d.Header.Set("X-Hub-Signature", strings.TrimSuffix(signature, "\r\n"))
 	}
 	status := s.inside(ctx, d)

@@ -24,6 +24,7 @@ import (
 	"carillon/delivery/send"
 	"carillon/internal/egress"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 const hubURL = "https://hub.example/websub/"
@@ -69,7 +70,7 @@ func newSender(t testing.TB, cfg send.Config, out send.Outlet) *send.HTTPSender 
 // notification is what the tests deliver: a body that is no text.
 var notification = &delivery.Notification{
 	Publication: delivery.Publication{
-		Topic: topicURL, ContentType: "application/xml; charset=x",
+		Topic: topic.Parse(topicURL), ContentType: "application/xml; charset=x",
 		Links: []string{`<https://example.com/caps.xml>; rel="resourcesync"`, `<https://example.com/about>; rel="about"`},
 		Body:  []byte("\xff\xfe\x00<urlset/>\r\n"),
 	},
@@ -149,7 +150,7 @@ func TestDeliveryOnTheWire(t *testing.T) {
 // TestOneSelf: whatever the topic holds, a delivery names one rel=self (WebSub §7).
 func TestOneSelf(t *testing.T) {
 	n := &delivery.Notification{Publication: delivery.Publication{
-		Topic: "http://h.example/~x/%3E>;rel=self,\"<http://x.example/>;\r\n rel=hub",
+		Topic: topic.Parse("http://h.example/~x/%3E>;rel=self,\"<http://x.example/>;\r\n rel=hub"),
 	}}
 	link := headerOf(t, send.Config{}, &send.Attempt{Notification: n}).Values("Link")
 	want := `<` + hubURL + `>; rel="hub", <http://h.example/~x/%3E%3E;rel=self,%22%3Chttp://x.example/%3E;%0D%0A%20rel=hub>; rel="self"`
@@ -173,7 +174,7 @@ func headerOf(t *testing.T, cfg send.Config, a *send.Attempt) (header http.Heade
 // hmacOf gets a signature by way of a delivery.
 func hmacOf(t *testing.T, method, secret string, body []byte) string {
 	t.Helper()
-	n := &delivery.Notification{Publication: delivery.Publication{Topic: topicURL, Body: body}}
+	n := &delivery.Notification{Publication: delivery.Publication{Topic: topic.Parse(topicURL), Body: body}}
 	header := headerOf(t, send.Config{Signature: method}, &send.Attempt{Secret: subscription.Secret(secret), Notification: n})
 	named, digest, _ := strings.Cut(header.Get("X-Hub-Signature"), "=")
 	equal(t, "method", named, method)

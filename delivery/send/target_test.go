@@ -54,7 +54,9 @@ func checkSplit(t rapid.TB, callback string) (split bool) {
 // Origin is topic.Origin, without memory for most.
 func TestOrigin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		url := rapid.StringMatching(`(http|https|HTTP|ftp|)(://|:/)([a-c]|[A-C]|é|@|:|\.|:80|:443|:8080|:080|\[::1\]|\[0:0::1\]|%41){0,4}(/|\?|#|)[a-c/?#@:A]{0,4}`).Draw(t, "URL")
+		url := rapid.StringMatching(
+			`(http|https|HTTP|ftp|)(://|:/)([a-c]|[A-C]|é|@|:|\.|:80|:443|:8080|:080|\[::1\]|\[0:0::1\]|%41){0,4}(/|\?|#|)[a-c/?#@:A]{0,4}`,
+		).Draw(t, "URL")
 		if got, want := send.Origin(url), topic.Origin(url); got != want {
 			t.Fatalf("%q: got %q, want %q", url, got, want)
 		}

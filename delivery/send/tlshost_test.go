@@ -403,7 +403,9 @@ func newWorld(t testing.TB, cfg worldConfig, names ...string) *world {
 		TLS: &tls.Config{RootCAs: w.authority.roots(), Time: w.now},
 	})
 	limits := send.Limits{HandshakeTimeout: cfg.handshake}
-	w.sender = newSender(t, send.Config{DeliveryTimeout: cfg.within, Limits: limits}, dialing{dialer, func(ctx context.Context, address string) (net.Conn, error) {
+	w.sender = newSender(t, send.Config{
+		DeliveryTimeout: cfg.within, Limits: limits,
+	}, dialing{dialer, func(ctx context.Context, address string) (net.Conn, error) {
 		name, port, _ := net.SplitHostPort(address)
 		if strings.HasPrefix(name, deadName) {
 			w.dead <- true

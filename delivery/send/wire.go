@@ -31,7 +31,9 @@ type signed struct {
 
 // of returns the message of the attempt's notification, and the line of its signature
 // if that is known.
-func (w *Wire) of(h *headers, n *delivery.Notification, key signed, shared bool) (message *h1.Message, line []byte, err error) {
+func (w *Wire) of(
+	h *headers, n *delivery.Notification, key signed, shared bool,
+) (message *h1.Message, line []byte, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.message == nil && w.err == nil {
@@ -86,7 +88,7 @@ func (h *headers) links(n *delivery.Notification) string {
 	var b strings.Builder
 	b.WriteString(h.hubLink)
 	b.WriteString(", <")
-	b.WriteString(linkTarget(n.Topic))
+	b.WriteString(linkTarget(n.Topic.String()))
 	b.WriteString(`>; rel="self"`)
 	for _, l := range n.Links {
 		b.WriteString(", ")

@@ -20,6 +20,7 @@ import (
 	"carillon/delivery"
 	"carillon/delivery/send"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // signatures answers deliveries and tells their signatures.
@@ -49,7 +50,7 @@ func TestSignaturesOfAllKeys(t *testing.T) {
 				mac.Write(body)
 				s.Send(t.Context(), &send.Attempt{
 					Callback: url, Secret: subscription.Secret(secret),
-					Notification: &delivery.Notification{Publication: delivery.Publication{Topic: topicURL, Body: body}},
+					Notification: &delivery.Notification{Publication: delivery.Publication{Topic: topic.Parse(topicURL), Body: body}},
 				})
 				want := method + "=" + hex.EncodeToString(mac.Sum(nil))
 				equal(t, fmt.Sprintf("secret of %d, body of %d", length, size), <-got, want)
@@ -64,7 +65,7 @@ func TestSignatureForAHost(t *testing.T) {
 	url, got := signatures(t)
 	_, port, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")
 	s := newSender(t, send.Config{SignatureFor: map[string]string{"localhost": "sha1"}}, outlet(t))
-	n := &delivery.Notification{Publication: delivery.Publication{Topic: topicURL, Body: []byte("a body")}}
+	n := &delivery.Notification{Publication: delivery.Publication{Topic: topic.Parse(topicURL), Body: []byte("a body")}}
 	for _, tt := range []struct{ host, method string }{
 		{"127.0.0.1", "sha256"}, {"localhost", "sha1"}, {"LocalHost", "sha1"}, {"127.0.0.1", "sha256"},
 	} {
@@ -123,8 +124,8 @@ func TestUnfitForHeaders(t *testing.T) {
 	s := newSender(t, send.Config{}, outlet(t))
 	for _, odd := range []string{"a\r\nX: y", "a\nb", "a\rb", "a\x00", "a\x7f", "\x01"} {
 		for name, p := range map[string]delivery.Publication{
-			"ContentType": {Topic: topicURL, ContentType: odd},
-			"Links":       {Topic: topicURL, Links: []string{"<a>; rel=b", odd}},
+			"ContentType": {Topic: topic.Parse(topicURL), ContentType: odd},
+			"Links":       {Topic: topic.Parse(topicURL), Links: []string{"<a>; rel=b", odd}},
 		} {
 			out := s.Send(t.Context(), &send.Attempt{Callback: url, Notification: &delivery.Notification{Publication: p}})
 			if out.Class != delivery.ClassProtocol || out.Err == nil {
@@ -164,7 +165,7 @@ func steady(t testing.TB, secrets bool) (*send.Attempt, *send.HTTPSender) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ln.Close() })
-	n := &delivery.Notification{Publication: delivery.Publication{Topic: topicURL, ContentType: "text/plain", Body: make([]byte, 1<<10)}}
+	n := &delivery.Notification{Publication: delivery.Publication{Topic: topic.Parse(topicURL), ContentType: "text/plain", Body: make([]byte, 1<<10)}}
 	go func() {
 		for {
 			c, err := ln.Accept()

@@ -47,14 +47,14 @@ type catchup struct {
 // and hands it on: until the position is goal or later, or, where goal is zero, all
 // there is. The error is the end of ctx.
 func (c *catchup) catchUp(ctx context.Context, goal time.Time) (found finding, err error) {
-	for _, way := range []struct {
-		via   Via
-		place func(context.Context) (string, error)
-	}{{Memory, c.cfg.Places.Memory}, {ChangeList, c.cfg.Places.ChangeList}} {
-		if err := c.ask(ctx, &found, way.via, way.place, goal); err != nil {
+	for _, source := range []struct {
+		via  Via
+		find func(context.Context) (string, error)
+	}{{ChangeMemory, c.cfg.Locator.ChangeMemory}, {ChangeList, c.cfg.Locator.ChangeList}} {
+		if err := c.ask(ctx, &found, source.via, source.find, goal); err != nil {
 			return found, err
 		}
-		if !goal.IsZero() && !c.place.at.Before(goal) {
+		if !goal.IsZero() && !c.progress.at.Before(goal) {
 			return found, nil
 		}
 	}
@@ -63,8 +63,10 @@ func (c *catchup) catchUp(ctx context.Context, goal time.Time) (found finding, e
 
 // ask reads what one of those who may have changes has, up to goal as catchUp does, and adds to what
 // was found. The error is the end of ctx.
-func (c *catchup) ask(ctx context.Context, found *finding, via Via, place func(context.Context) (string, error), goal time.Time) error {
-	uri, err := place(ctx)
+func (c *catchup) ask(
+	ctx context.Context, found *finding, via Via, find func(context.Context) (string, error), goal time.Time,
+) error {
+	uri, err := find(ctx)
 	if err == nil && uri == "" {
 		return nil
 	}
@@ -100,7 +102,7 @@ func (e *waitError) Error() string {
 func (c *catchup) judge(found *finding, via Via, err error) {
 	said := found.later
 	defer func() {
-		if via == Memory {
+		if via == ChangeMemory {
 			c.hubAway = found.later
 		}
 		found.later = found.later || said
@@ -121,7 +123,7 @@ func (c *catchup) judge(found *finding, via Via, err error) {
 			found.doubtful = true
 		}
 	case errors.As(err, &gone):
-		if gone.Earliest.After(c.place.at) && (found.earliest.IsZero() || gone.Earliest.Before(found.earliest)) {
+		if gone.Earliest.After(c.progress.at) && (found.earliest.IsZero() || gone.Earliest.Before(found.earliest)) {
 			found.earliest = gone.Earliest
 		}
 		if via == ChangeList {
@@ -143,30 +145,38 @@ func (c *catchup) judge(found *finding, via Via, err error) {
 // comes after is in a notification that waits, which is whole, while an open list
 // may lack one change or another for now. What was handed on when an error comes stays handed on.
 func (c *catchup) readList(ctx context.Context, via Via, uri string, goal time.Time) (lists.Covered, error) {
-	v := visitor{f: c, via: via, goal: goal, batch: batch{f: c.handover, limit: c.limit(goal)}, nth: counter{}, undated: map[string]struct{}{}}
-	before, at := c.count, c.place.at
-	covered, err := c.cfg.Lists.Changes(v.nth.reading(ctx), uri, c.place.at, func(e payload.Entry) error { return v.visit(ctx, e) })
+	v := visitor{
+		f: c, via: via, goal: goal, batch: batch{f: c.handover, limit: c.limit(goal)},
+		nth: counter{}, undated: map[string]struct{}{},
+	}
+	before, at := c.count, c.progress.at
+	covered, err := c.cfg.Lists.Changes(
+		v.nth.reading(ctx), uri, c.progress.at, func(e payload.Entry) error { return v.visit(ctx, e) },
+	)
 	if flushed := v.batch.flush(ctx); flushed != nil {
 		return covered, flushed
 	}
 	beyond := errors.Is(err, errBeyond)
 	if beyond {
 		err = nil
-		c.place.reach(goal)
+		c.progress.reach(goal)
 	}
 	if v.late > 0 {
-		c.cfg.Logger.Warn("changes came behind later ones, and were passed over: their order is not known (core §12.1)", "count", v.late, "uri", legible.Cut(uri))
+		c.cfg.Logger.Warn(
+			"changes came behind later ones, and were passed over: their order is not known (core §12.1)",
+			"count", v.late, "uri", legible.Cut(uri),
+		)
 	}
 	if !v.future { // else nobody knows how far the list is complete
-		c.place.reach(earlier(covered.Until, goal))
+		c.progress.reach(earlier(covered.Until, goal))
 	}
 	if err == nil && !beyond && covered.Documents == 1 && !covered.Unchanged {
-		c.place.keepUndated(v.undated)
+		c.progress.keepUndated(v.undated)
 	}
 	if n := c.count - before; n > 0 {
-		c.cfg.Logger.Info("caught up", "via", string(via), "count", n, "position", shown(c.place.at))
+		c.cfg.Logger.Info("caught up", "via", string(via), "count", n, "position", shown(c.progress.at))
 	}
-	if c.count == before && c.place.at.Equal(at) {
+	if c.count == before && c.progress.at.Equal(at) {
 		return covered, err // there is nothing new to keep
 	}
 	return covered, errors.Join(err, c.save(ctx))
@@ -197,8 +207,8 @@ func (v *visitor) visit(ctx context.Context, e payload.Entry) error {
 		v.undated[key] = struct{}{}
 	}
 	v.future = v.future || e.Datetime.After(v.batch.limit)
-	if v.f.place.past(&e, key) || v.f.place.listed(&e, key) || v.batch.has(key) {
-		if _, known := v.f.place.known[key]; !known && v.newest.After(e.Datetime) && !e.Datetime.IsZero() && !v.batch.has(key) {
+	if v.f.progress.past(&e, key) || v.f.progress.listed(&e, key) || v.batch.has(key) {
+		if _, known := v.f.progress.known[key]; !known && v.newest.After(e.Datetime) && !e.Datetime.IsZero() && !v.batch.has(key) {
 			v.late++
 		}
 		return ctx.Err()
@@ -216,7 +226,7 @@ func (v *visitor) visit(ctx context.Context, e payload.Entry) error {
 // firstOf is the datetime of the first change that the Change List has from a moment on; zero
 // where there is none, or it cannot be read. The error is the end of ctx.
 func (c *catchup) firstOf(ctx context.Context, since time.Time) (first time.Time, err error) {
-	uri, err := c.cfg.Places.ChangeList(ctx)
+	uri, err := c.cfg.Locator.ChangeList(ctx)
 	if err == nil && uri != "" {
 		_, err = c.cfg.Lists.Changes(ctx, uri, since, func(e payload.Entry) error {
 			if first = e.Datetime; first.IsZero() {
@@ -233,7 +243,7 @@ func (c *catchup) firstOf(ctx context.Context, since time.Time) (first time.Time
 
 // latest visits a list from a moment on, and returns the position behind its last change.
 func (c *catchup) latest(ctx context.Context, uri string, since time.Time) (Position, error) {
-	p, nth := placeOf(Position{At: since}), counter{}
+	p, nth := newProgress(Position{At: since}), counter{}
 	_, err := c.cfg.Lists.Changes(nth.reading(ctx), uri, since, func(e payload.Entry) error {
 		p.handed(&e, nth.key(&e), c.limit(time.Time{}))
 		return ctx.Err()

@@ -58,9 +58,9 @@ const (
 
 // Places are where changes can be read again, and whether they are pushed. Its
 // methods may be called at any time.
-type Places interface {
+type Locator interface {
 	// Memory is the hub's change memory; empty: none is known.
-	Memory(ctx context.Context) (uri string, err error)
+	ChangeMemory(ctx context.Context) (uri string, err error)
 	// ChangeList is the Source's; empty: it has none.
 	ChangeList(ctx context.Context) (uri string, err error)
 	// Pushed tells whether notifications can be expected: there is a subscription, and a
@@ -78,10 +78,10 @@ type Baseliner interface {
 
 // Config says whom to follow, and how.
 type Config struct {
-	Store  Store
-	Taker  Taker
-	Lists  Lists
-	Places Places
+	Store   Store
+	Handler Handler
+	Lists   Lists
+	Locator Locator
 	// Baseline is for StartBaseline and GapBaseline; may be nil without them.
 	Baseline Baseliner
 	// Start is where to begin without a position; default StartNow. StartTime belongs
@@ -118,7 +118,7 @@ type Config struct {
 // Validate names what is wrong.
 func (c *Config) Validate() error {
 	switch {
-	case c.Store == nil || c.Taker == nil || c.Lists == nil || c.Places == nil:
+	case c.Store == nil || c.Handler == nil || c.Lists == nil || c.Locator == nil:
 		return errors.New("a store, a taker, lists and places are needed")
 	case c.Start != "" && c.Start != StartNow && c.Start != StartBaseline && c.Start != StartAt:
 		return errors.New("start: must be now, baseline or a datetime")

@@ -47,7 +47,7 @@ type Via string
 // The ways.
 const (
 	Push         Via = "push"
-	Memory       Via = "memory"       // the hub's
+	ChangeMemory Via = "memory"       // the hub's
 	ChangeList   Via = "changelist"   // the Source's
 	ResourceList Via = "resourcelist" // the Source's state, as a baseline
 )
@@ -64,11 +64,11 @@ type Change struct {
 }
 
 // Taker gets the changes.
-type Taker interface {
+type Handler interface {
 	// Take is given changes in order, at least one, and returns how many of them,
 	// from the first, are done with for good. What is not is given again, after a
 	// pause where there is an error. It is called by one goroutine.
-	Take(ctx context.Context, changes []Change) (done int, err error)
+	Handle(ctx context.Context, changes []Change) (done int, err error)
 }
 
 // Position is how far changes have been handed on.

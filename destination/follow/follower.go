@@ -16,16 +16,16 @@ type Follower struct {
 	*catchup
 
 	// What follows is Run's goroutine's, as the catchup and its handover are.
-	looked time.Time // when it was known last that nothing is missing
-	gap    gap
-	unread bool // no list could be read, the last time, and that may pass
+	complete time.Time // when it was known last that nothing is missing
+	gap      gap
+	unread   bool // no list could be read, the last time, and that may pass
 	// freshUntil is until when the first look may say what "now" is.
 	freshUntil time.Time
-	heard      time.Time // when push told something last, or the start
+	lastPush   time.Time // when push told something last, or the start
 	// unheard is a position from which on nobody has pushed: it lies before the subscription
 	// began. What is missing from there does not come by push. Zero: none.
-	unheard time.Time
-	glanced time.Time // where the notification began for which a seam was looked at
+	unpushed time.Time
+	glanced  time.Time // where the notification began for which a seam was looked at
 	// unproven is an until that was not believed: the next notification proves it by beginning there.
 	unproven time.Time
 	dropped  string // the damaged notification that was dropped last
@@ -69,29 +69,29 @@ func (f *Follower) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.place, f.looked = placeOf(p), time.Now()
+	f.progress, f.complete = newProgress(p), time.Now()
 	f.mu.Lock()
-	f.at = told(p)
+	f.at = sourceTime(p)
 	f.mu.Unlock()
-	f.heard = time.Now()
+	f.lastPush = time.Now()
 	if !p.At.IsZero() {
 		f.cfg.Logger.Info("going on", "position", shown(p.At))
-		if !f.cfg.Places.Pushed() || f.cfg.Start == StartAt && p.At.Equal(f.cfg.StartTime) {
-			f.unheard = p.At
+		if !f.cfg.Locator.Pushed() || f.cfg.Start == StartAt && p.At.Equal(f.cfg.StartTime) {
+			f.unpushed = p.At
 		}
-		f.looked = time.Time{} // what was missed meanwhile is looked for at once
+		f.complete = time.Time{} // what was missed meanwhile is looked for at once
 		return nil
 	}
 	switch f.cfg.Start {
 	case StartBaseline:
 		return f.baseline(ctx)
 	case StartAt:
-		f.place.reach(f.cfg.StartTime)
-		f.looked, f.unheard = time.Time{}, f.cfg.StartTime
+		f.progress.reach(f.cfg.StartTime)
+		f.complete, f.unpushed = time.Time{}, f.cfg.StartTime
 		return f.save(ctx)
 	}
-	f.looked = time.Time{}
-	f.place, f.freshUntil = placeOf(f.assume()), time.Now().Add(f.cfg.PollGone)
+	f.complete = time.Time{}
+	f.progress, f.freshUntil = newProgress(f.assume()), time.Now().Add(f.cfg.PollGone)
 	return f.save(ctx) // whatever becomes of this process, it is from here on
 }
 
@@ -105,7 +105,7 @@ func (f *Follower) step(ctx context.Context) error {
 	if damaged := (*DamagedError)(nil); errors.As(err, &damaged) && damaged.ID != f.dropped {
 		f.cfg.Logger.Error("a notification in the inbox cannot be read back, and is dropped; what it told is looked for in the lists",
 			"id", damaged.ID, "error", err)
-		f.looked, f.dropped = time.Time{}, damaged.ID
+		f.complete, f.dropped = time.Time{}, damaged.ID
 		return f.save(ctx, damaged.ID)
 	}
 	if err != nil {
@@ -117,15 +117,18 @@ func (f *Follower) step(ctx context.Context) error {
 	switch {
 	case p.Until.IsZero(): // all that came before it was handed on
 		return f.apply(ctx, p)
-	case f.place.assumed && (f.fresh() || !p.From.After(f.place.at)):
+	case f.progress.assumed && (f.fresh() || !p.From.After(f.progress.at)):
 		return f.first(ctx, p)
-	case p.Until.Before(f.place.at) && !p.Until.After(f.place.recent.floor):
-		f.cfg.Logger.Debug("a notification tells what is known already", "id", p.ID, "until", shown(p.Until), "position", shown(f.place.at))
+	case p.Until.Before(f.progress.at) && !p.Until.After(f.progress.recent.floor):
+		f.cfg.Logger.Debug(
+			"a notification tells what is known already", "id", p.ID, "until", shown(p.Until),
+			"position", shown(f.progress.at),
+		)
 		return f.save(ctx, p.ID)
 	case !f.unproven.IsZero() && p.From.Equal(f.unproven):
-		f.place.reach(p.From)
+		f.progress.reach(p.From)
 		return f.apply(ctx, p)
-	case !p.From.After(f.place.at):
+	case !p.From.After(f.progress.at):
 		return f.apply(ctx, p)
 	}
 	return f.missing(ctx, p)
@@ -138,14 +141,14 @@ func (f *Follower) first(ctx context.Context, p Pushed) error {
 		return f.wait(ctx, wait, f.news)
 	}
 	f.gap = gap{}
-	f.place = placeOf(Position{At: p.From})
+	f.progress = newProgress(Position{At: p.From})
 	f.cfg.Logger.Info("beginning with the first notification", "position", shown(p.From))
 	return f.save(ctx)
 }
 
 // apply hands on what a notification has from the position on.
 func (f *Follower) apply(ctx context.Context, p Pushed) error {
-	f.gap, f.heard, f.unproven = gap{}, time.Now(), time.Time{}
+	f.gap, f.lastPush, f.unproven = gap{}, time.Now(), time.Time{}
 	f.helped()
 	changes, err := f.read(p)
 	if err != nil {
@@ -161,17 +164,20 @@ func (f *Follower) apply(ctx context.Context, p Pushed) error {
 	}
 	repeated := 0
 	for _, c := range changes {
-		past := f.place.past(&c.Entry, c.Key)
-		missed := past && f.place.missed(&c.Entry, c.Key)
+		past := f.progress.past(&c.Entry, c.Key)
+		missed := past && f.progress.missed(&c.Entry, c.Key)
 		late := past && !missed && f.late(&c, p)
-		if late && f.place.recent.reached(&c.Entry) {
+		if late && f.progress.recent.reached(&c.Entry) {
 			repeated, late = repeated+1, false
 		}
 		if b.has(c.Key) || past && !missed && !late {
 			continue
 		}
 		if missed {
-			f.cfg.Logger.Warn("a change comes after later ones, as a list lacked it; it is handed on late", "key", c.Key, "id", p.ID)
+			f.cfg.Logger.Warn(
+				"a change comes after later ones, as a list lacked it; it is handed on late",
+				"key", c.Key, "id", p.ID,
+			)
 		}
 		if err := b.add(ctx, c); err != nil {
 			return err
@@ -184,8 +190,8 @@ func (f *Follower) apply(ctx context.Context, p Pushed) error {
 		f.cfg.Logger.Warn("a notification has changes from before its interval (CN §3); those that were handed on, or come behind a later change of their resource, are passed over",
 			"id", p.ID, "passed_over", repeated)
 	}
-	if f.reached(p, limit) && !p.Until.Before(f.place.at) && !f.looked.IsZero() { // else what was missed while this process was away is to be looked for
-		f.looked = time.Now()
+	if f.reached(p, limit) && !p.Until.Before(f.progress.at) && !f.complete.IsZero() { // else what was missed while this process was away is to be looked for
+		f.complete = time.Now()
 	}
 	return f.save(ctx, p.ID)
 }
@@ -194,22 +200,22 @@ func (f *Follower) apply(ctx context.Context, p Pushed) error {
 // that comes until then would count as past.
 func (f *Follower) reached(p Pushed, limit time.Time) bool {
 	if !p.Until.After(limit) {
-		f.place.reach(p.Until)
+		f.progress.reach(p.Until)
 		return true
 	}
 	f.cfg.Logger.Warn("the interval of a notification ends in the future (CN §3), which is not believed: its until is wrong, or this machine's clock",
-		"id", p.ID, "until", shown(p.Until), "position", shown(f.place.at))
-	f.unproven, f.looked = p.Until, time.Time{}
+		"id", p.ID, "until", shown(p.Until), "position", shown(f.progress.at))
+	f.unproven, f.complete = p.Until, time.Time{}
 	return false
 }
 
 // late reports whether a change is older than the interval of a notification that was not seen
 // before. A Source that breaks the rule that entries lie in the interval (CN §3) may not have told of it earlier.
 func (h *handover) late(c *Change, p Pushed) bool {
-	if c.Datetime.IsZero() || !c.Datetime.Before(p.From) || h.place.at.After(p.From) {
+	if c.Datetime.IsZero() || !c.Datetime.Before(p.From) || h.progress.at.After(p.From) {
 		return false
 	}
-	_, known := h.place.known[c.Key]
+	_, known := h.progress.known[c.Key]
 	return !known
 }
 
@@ -218,25 +224,25 @@ func (f *Follower) idle(ctx context.Context) error {
 	if due := f.due(); due > 0 {
 		return f.wait(ctx, due, f.news)
 	}
-	f.looked, f.spread = time.Now(), rand.Float64()*pollJitter
-	return f.look(ctx) // which may ask for another look
+	f.complete, f.spread = time.Now(), rand.Float64()*pollJitter
+	return f.checkLists(ctx) // which may ask for another look
 }
 
 // due is how long it is until the lists are to be looked at. Where nothing may be
 // pushed that is sooner; as this may change any time it is looked at often.
 func (f *Follower) due() time.Duration {
 	interval := f.cfg.Poll
-	if !f.cfg.Places.Pushed() || f.hubAway || f.unread {
+	if !f.cfg.Locator.Pushed() || f.hubAway || f.unread {
 		interval = f.cfg.PollGone
 	}
 	if f.fresh() {
 		interval = f.cfg.RetryFirst
 	}
-	if f.looked.IsZero() {
+	if f.complete.IsZero() {
 		return 0
 	}
 	interval += time.Duration(f.spread * float64(interval))
-	return min(time.Until(f.looked.Add(interval)), f.cfg.PollGone)
+	return min(time.Until(f.complete.Add(interval)), f.cfg.PollGone)
 }
 
 // wait returns after the time, or when there are news; an error is the end of ctx.
@@ -248,7 +254,7 @@ func (f *Follower) wait(ctx context.Context, long time.Duration, news <-chan str
 		return ctx.Err()
 	case <-news:
 	case <-f.poll:
-		f.looked = time.Time{}
+		f.complete = time.Time{}
 	case <-timer.C:
 	}
 	return nil

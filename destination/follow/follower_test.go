@@ -17,10 +17,10 @@ import (
 )
 
 // inWorld runs the test in a world of its own, which is stopped at the end.
-func inWorld(t *testing.T, test func(w *world)) {
+func inWorld(t *testing.T, test func(w *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		test(w)
 		if w.f.Load() != nil {
 			if err := w.stop(); err != nil {
@@ -31,7 +31,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 }
 
 func TestPush(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.list = nil, nil
 		w.start()
 		w.push(w.src.publish(3))
@@ -39,7 +39,7 @@ func TestPush(t *testing.T) {
 		w.push(w.src.publish(2), w.src.publish(1))
 		w.want(0)
 		seen := map[string]bool{}
-		for _, c := range w.taker.changes() {
+		for _, c := range w.handler.changes() {
 			if c.Via != follow.Push || c.Notification == "" || c.Key == "" || seen[c.Key] {
 				t.Errorf("a change is %+v", c)
 			}
@@ -50,7 +50,7 @@ func TestPush(t *testing.T) {
 
 // What was overtaken is waited for, and nobody is asked.
 func TestOvertaken(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.start()
 		w.push(w.src.publish(1))
 		w.sleep(follow.DefaultSettle)
@@ -70,26 +70,26 @@ func TestOvertaken(t *testing.T) {
 // that does not reach is asked again.
 func TestGap(t *testing.T) {
 	for name, tt := range map[string]struct {
-		prepare func(w *world)
+		prepare func(w *fixture)
 		via     follow.Via
 	}{
-		"memory":        {func(*world) {}, follow.Memory},
-		"memory later":  {func(w *world) { w.src.list = nil; w.src.memory.fail = failing(3, errLater) }, follow.Memory},
-		"no memory":     {func(w *world) { w.src.memory = nil }, follow.ChangeList},
-		"memory gone":   {func(w *world) { w.src.memory.fail = failing(1000, &lists.GoneError{}) }, follow.ChangeList},
-		"memory broken": {func(w *world) { w.src.memory.fail = failing(1000, lists.ErrAnswer) }, follow.ChangeList},
-		"list later": {func(w *world) {
+		"memory":        {func(*fixture) {}, follow.ChangeMemory},
+		"memory later":  {func(w *fixture) { w.src.list = nil; w.src.memory.fail = failing(3, errLater) }, follow.ChangeMemory},
+		"no memory":     {func(w *fixture) { w.src.memory = nil }, follow.ChangeList},
+		"memory gone":   {func(w *fixture) { w.src.memory.fail = failing(1000, &lists.GoneError{}) }, follow.ChangeList},
+		"memory broken": {func(w *fixture) { w.src.memory.fail = failing(1000, lists.ErrAnswer) }, follow.ChangeList},
+		"list later": {func(w *fixture) {
 			w.src.memory = nil
 			w.src.list.ends = w.src.next
 			time.AfterFunc(time.Hour, func() { w.src.change(func() { w.src.list.ends = time.Time{} }) })
 		}, follow.ChangeList},
-		"busy": {func(w *world) {
+		"busy": {func(w *fixture) {
 			w.src.memory = nil
 			w.src.list.fail = failing(1, &lists.BusyError{RetryAfter: time.Minute})
 		}, follow.ChangeList},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inWorld(t, func(w *fixture) {
 				w.start()
 				w.push(w.src.publish(2))
 				w.sleep(follow.DefaultSettle)
@@ -98,7 +98,7 @@ func TestGap(t *testing.T) {
 				w.push(w.src.publish(2))
 				w.sleep(2 * time.Hour)
 				w.want(0)
-				for i, c := range w.taker.changes()[2:] {
+				for i, c := range w.handler.changes()[2:] {
 					if c.Via != tt.via && (i < 2 || c.Via != follow.Push) {
 						t.Errorf("change %d came by %s", i, c.Via)
 					}
@@ -119,18 +119,18 @@ func failing(times int, err error) func(int) error {
 
 // What nobody has is never passed over in silence.
 func TestLost(t *testing.T) {
-	for name, prepare := range map[string]func(w *world){
-		"nobody to ask": func(w *world) { w.src.memory, w.src.list = nil, nil },
-		"not kept":      func(w *world) { w.src.memory.begins, w.src.list.begins = w.src.next, w.src.next },
-		"broken":        func(w *world) { w.src.memory.fail, w.src.list = failing(1000, lists.ErrAnswer), nil },
-		"other host":    func(w *world) { w.src.list.fail, w.src.memory = failing(1000, lists.ErrOtherHost), nil },
-		"memory with a hole": func(w *world) {
+	for name, prepare := range map[string]func(w *fixture){
+		"nobody to ask": func(w *fixture) { w.src.memory, w.src.list = nil, nil },
+		"not kept":      func(w *fixture) { w.src.memory.begins, w.src.list.begins = w.src.next, w.src.next },
+		"broken":        func(w *fixture) { w.src.memory.fail, w.src.list = failing(1000, lists.ErrAnswer), nil },
+		"other host":    func(w *fixture) { w.src.list.fail, w.src.memory = failing(1000, lists.ErrOtherHost), nil },
+		"memory with a hole": func(w *fixture) {
 			w.src.memory.ends, w.src.list = w.src.entries[1].Datetime, nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				w.start()
 				w.push(w.src.publish(1))
 				w.sleep(follow.DefaultSettle)
@@ -150,7 +150,7 @@ func TestLost(t *testing.T) {
 					<-w.ran
 					t.Errorf("Run goes on:\n%s", w.logs.String())
 				}
-				if n := len(w.taker.changes()); n != 1 {
+				if n := len(w.handler.changes()); n != 1 {
 					t.Errorf("%d changes were handed on", n)
 				}
 			})
@@ -160,7 +160,7 @@ func TestLost(t *testing.T) {
 
 // Going on: from what there is, and it is told.
 func TestGoOn(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.cfg.OnGap = follow.GapGoOn
 		w.start()
 		w.push(w.src.publish(1))
@@ -170,7 +170,7 @@ func TestGoOn(t *testing.T) {
 		w.src.publish(1)
 		w.push(w.src.publish(1))
 		w.sleep(time.Hour)
-		if err := inStep(w.taker.changes(), append(w.src.entries[:1:1], w.src.entries[2:]...)); err != nil {
+		if err := inStep(w.handler.changes(), append(w.src.entries[:1:1], w.src.entries[2:]...)); err != nil {
 			t.Errorf("%v\n%s", err, w.logs.String())
 		}
 		if !strings.Contains(w.logs.String(), "going on without them") {
@@ -195,7 +195,7 @@ func (b *baseliner) Baseline(context.Context) (time.Time, error) {
 }
 
 func TestBaseline(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.publish(2)
 		b := &baseliner{at: w.src.next, fail: errLater}
 		w.cfg.Start, w.cfg.OnGap, w.cfg.Baseline = follow.StartBaseline, follow.GapBaseline, b
@@ -214,7 +214,7 @@ func TestBaseline(t *testing.T) {
 		b.at = w.src.entries[len(w.src.entries)-1].Datetime
 		w.push(last)
 		w.sleep(time.Minute)
-		if err := inStep(w.taker.changes()[2:], w.src.entries[7:]); err != nil {
+		if err := inStep(w.handler.changes()[2:], w.src.entries[7:]); err != nil {
 			t.Error(err)
 		}
 		if b.calls != 3 {
@@ -225,7 +225,7 @@ func TestBaseline(t *testing.T) {
 
 // A Resource List that does not tell its moment: all changes that there are come after it.
 func TestBaselineWithoutAt(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.publish(3)
 		w.cfg.Start, w.cfg.Baseline = follow.StartBaseline, &baseliner{}
 		w.start()
@@ -238,7 +238,7 @@ func TestBaselineWithoutAt(t *testing.T) {
 // Start now: what was before is not handed on, by the Source's clock, and what comes
 // after is, also if it is never pushed.
 func TestStartNow(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.next = time.Now().Add(5 * time.Minute) // the Source's clock is ahead
 		w.src.publish(3)
 		w.start()
@@ -253,7 +253,7 @@ func TestStartNow(t *testing.T) {
 }
 
 func TestStartAt(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.publish(5)
 		w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.entries[2].Datetime
 		w.start()
@@ -263,7 +263,7 @@ func TestStartAt(t *testing.T) {
 
 // Without push the lists are looked at.
 func TestPoll(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.pushed, w.src.memory = false, nil
 		w.start()
 		for range 3 {
@@ -282,7 +282,7 @@ func TestPoll(t *testing.T) {
 // A list that begins later than the position is no gap while there is push: nothing need
 // have happened in between.
 func TestQuietSource(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.start()
 		w.push(w.src.publish(1))
 		w.sleep(follow.DefaultSettle)
@@ -295,7 +295,7 @@ func TestQuietSource(t *testing.T) {
 
 // A process that went away goes on where it was.
 func TestRestart(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.start()
 		w.push(w.src.publish(3))
 		w.sleep(follow.DefaultSettle)
@@ -307,7 +307,7 @@ func TestRestart(t *testing.T) {
 		}
 		w.start()
 		w.want(0)
-		if via := w.taker.changes()[3].Via; via != follow.Memory {
+		if via := w.handler.changes()[3].Via; via != follow.ChangeMemory {
 			t.Errorf("by %s", via)
 		}
 	})
@@ -315,11 +315,11 @@ func TestRestart(t *testing.T) {
 
 // A process that was stopped within a notification looks for what it missed, too.
 func TestRestartWithin(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.start()
 		w.push(w.src.publish(1))
 		w.sleep(follow.DefaultSettle)
-		w.taker.fail = func(_ int, changes []follow.Change) (int, error) {
+		w.handler.fail = func(_ int, changes []follow.Change) (int, error) {
 			w.cancel()
 			return 1, nil
 		}
@@ -327,7 +327,7 @@ func TestRestartWithin(t *testing.T) {
 		if err := w.stop(); err != nil {
 			t.Fatal(err)
 		}
-		w.taker.fail = nil
+		w.handler.fail = nil
 		w.src.publish(2)
 		w.start()
 		w.want(0)
@@ -336,7 +336,7 @@ func TestRestartWithin(t *testing.T) {
 
 // Lists that could not be read at the start are read soon.
 func TestListsAwayAtStart(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.cfg.Start, w.cfg.StartTime = follow.StartAt, time.Now()
 		w.src.publish(2)
 		w.src.memory = nil
@@ -349,9 +349,9 @@ func TestListsAwayAtStart(t *testing.T) {
 
 // The order rests while a change is not taken; what was done with is not given again.
 func TestTakerFails(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		first := ""
-		w.taker.fail = func(calls int, changes []follow.Change) (int, error) {
+		w.handler.fail = func(calls int, changes []follow.Change) (int, error) {
 			switch {
 			case first == "":
 				first = changes[0].Key
@@ -375,7 +375,7 @@ func TestTakerFails(t *testing.T) {
 
 // The position cannot be written for a while: nothing is handed on twice.
 func TestStoreFails(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		var broken until
 		w.store.Fail = func(string) error {
 			if broken.lasts() {
@@ -388,11 +388,11 @@ func TestStoreFails(t *testing.T) {
 		w.sleep(follow.DefaultSettle)
 		broken.set(time.Minute)
 		n := w.src.publish(2)
-		if err := w.f.Load().Take(n); !errors.Is(err, destination.ErrNotNow) {
+		if err := w.f.Load().Accept(n); !errors.Is(err, destination.ErrNotNow) {
 			t.Errorf("without a store a delivery is answered %v", err)
 		}
 		w.sleep(2 * time.Minute)
-		w.taker.fail = func(_ int, changes []follow.Change) (int, error) {
+		w.handler.fail = func(_ int, changes []follow.Change) (int, error) {
 			broken.set(time.Minute) // from here on: what was taken cannot be noted
 			return len(changes), nil
 		}
@@ -404,7 +404,7 @@ func TestStoreFails(t *testing.T) {
 
 // The inbox is bounded; what all others wait for has room.
 func TestInboxFull(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.cfg.Inbox, w.src.memory, w.src.list = 2, nil, nil
 		w.cfg.Settle = time.Minute
 		w.start()
@@ -412,7 +412,7 @@ func TestInboxFull(t *testing.T) {
 		w.sleep(time.Minute)
 		all := []*destination.Notification{w.src.publish(1), w.src.publish(1), w.src.publish(1), w.src.publish(1)}
 		w.push(all[2], all[1])
-		if err := w.f.Load().Take(all[3]); !errors.Is(err, destination.ErrNotNow) {
+		if err := w.f.Load().Accept(all[3]); !errors.Is(err, destination.ErrNotNow) {
 			t.Errorf("a full inbox answers %v", err)
 		}
 		w.push(all[0])
@@ -423,7 +423,7 @@ func TestInboxFull(t *testing.T) {
 
 // What Sources do that do not keep the rules.
 func TestOddNotifications(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.list = nil, nil
 		w.start()
 		begin := w.src.next
@@ -448,7 +448,7 @@ func TestOddNotifications(t *testing.T) {
 			notification("end", at(8), at(9), []payload.Entry{entry("end", at(8))}),
 		)
 		var got []string
-		for _, c := range w.taker.changes()[1:] {
+		for _, c := range w.handler.changes()[1:] {
 			got = append(got, strings.TrimPrefix(c.Loc, "http://source.example/"))
 		}
 		if want := "a u b x y x x early seam late more more free lost end"; strings.Join(got, " ") != want {
@@ -459,7 +459,7 @@ func TestOddNotifications(t *testing.T) {
 
 // Changes without datetimes in a list are handed on once; and again where the list was begun anew.
 func TestUndatedList(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.pushed = nil, false
 		w.cfg.Start, w.cfg.StartTime = follow.StartAt, time.Now()
 		undated := func(name string) payload.Entry {
@@ -481,7 +481,7 @@ func TestUndatedList(t *testing.T) {
 		w.sleep(2 * follow.DefaultPollGone)
 		w.src.change(func() { w.src.entries = []payload.Entry{undated("a")} })
 		w.sleep(2 * follow.DefaultPollGone)
-		if n := len(w.taker.changes()); n != 6 {
+		if n := len(w.handler.changes()); n != 6 {
 			t.Errorf("%d changes were handed on, want 6", n)
 		}
 	})
@@ -489,12 +489,15 @@ func TestUndatedList(t *testing.T) {
 
 // A datetime that was told wrong does not have everything until then count as past.
 func TestFutureDatetime(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.pushed = nil, false
 		w.cfg.Start, w.cfg.StartTime = follow.StartAt, time.Now()
 		w.start()
 		w.src.mu.Lock()
-		w.src.entries = append(w.src.entries, payload.Entry{Loc: "http://source.example/x", Change: payload.Created, Datetime: time.Now().Add(1000 * time.Hour)})
+		w.src.entries = append(
+			w.src.entries,
+			payload.Entry{Loc: "http://source.example/x", Change: payload.Created, Datetime: time.Now().Add(1000 * time.Hour)},
+		)
 		w.src.mu.Unlock()
 		w.sleep(2 * follow.DefaultPollGone)
 		for range 3 {
@@ -505,7 +508,7 @@ func TestFutureDatetime(t *testing.T) {
 			w.src.publish(2)
 			w.sleep(2 * follow.DefaultPollGone)
 		}
-		if n := len(w.taker.changes()); n != 7 {
+		if n := len(w.handler.changes()); n != 7 {
 			t.Errorf("%d changes were handed on, want 7\n%s", n, w.logs.String())
 		}
 	})
@@ -513,7 +516,7 @@ func TestFutureDatetime(t *testing.T) {
 
 // However many changes are said to be in the future, what is remembered of them is bounded.
 func TestManyInTheFuture(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.pushed = nil, false
 		w.cfg.Start, w.cfg.StartTime = follow.StartAt, time.Now()
 		const many = 70_000
@@ -524,7 +527,7 @@ func TestManyInTheFuture(t *testing.T) {
 		}
 		w.start()
 		w.sleep(time.Second)
-		if n := len(w.taker.changes()); n < many {
+		if n := len(w.handler.changes()); n < many {
 			t.Errorf("%d of %d changes were handed on", n, many)
 		}
 		p, err := w.cfg.Store.Position(t.Context())
@@ -557,5 +560,5 @@ func TestConfigRefused(t *testing.T) {
 
 func newFollowConfig() follow.Config {
 	src := newSource(time.Now())
-	return follow.Config{Store: &followtest.Store{}, Taker: &taker{}, Lists: src, Places: places{src}}
+	return follow.Config{Store: &followtest.Store{}, Handler: &handler{}, Lists: src, Locator: locator{src}}
 }

@@ -33,7 +33,7 @@ const seam = time.Microsecond
 
 // missing sees to what lies between the position and a notification.
 func (f *Follower) missing(ctx context.Context, p Pushed) error {
-	if p.From.Sub(f.place.at) <= seam && !f.glanced.Equal(p.From) {
+	if p.From.Sub(f.progress.at) <= seam && !f.glanced.Equal(p.From) {
 		f.glanced = p.From // only what has the very datetime of the position could be missing
 		_, err := f.catchUp(ctx, p.From)
 		return err
@@ -47,25 +47,25 @@ func (f *Follower) missing(ctx context.Context, p Pushed) error {
 	}
 	if g.retry == nil {
 		g.retry = f.retry()
-		what := []any{"position", shown(f.place.at), "from", shown(p.From), "id", p.ID}
-		if f.place.assumed {
+		what := []any{"position", shown(f.progress.at), "from", shown(p.From), "id", p.ID}
+		if f.progress.assumed {
 			f.cfg.Logger.Info("asking for what came before the first notification", what...)
 		} else {
 			f.cfg.Logger.Warn("gap: changes are missing before a notification; catching up", what...)
 		}
 	}
-	before := f.place.at
+	before := f.progress.at
 	found, err := f.catchUp(ctx, p.From)
 	if err != nil {
 		return err
 	}
-	if !f.place.at.Before(p.From) {
+	if !f.progress.at.Before(p.From) {
 		f.cfg.Logger.Info("the gap is filled", "from", shown(p.From))
 		f.gap = gap{}
 		f.helped()
 		return nil
 	}
-	if g.attempts++; f.place.at.After(before) {
+	if g.attempts++; f.progress.at.After(before) {
 		g.attempts = 0
 		g.retry.Reset()
 	}
@@ -75,7 +75,7 @@ func (f *Follower) missing(ctx context.Context, p Pushed) error {
 	}
 	wait := g.retry.NextBackOff()
 	g.retryAt = time.Now().Add(wait)
-	f.cfg.Logger.Warn("what is missing is not there yet; asking again", "position", shown(f.place.at),
+	f.cfg.Logger.Warn("what is missing is not there yet; asking again", "position", shown(f.progress.at),
 		"from", shown(p.From), "reason", found.reason(), "in", wait.Round(time.Millisecond).String())
 	return nil
 }
@@ -85,20 +85,20 @@ func (f *Follower) missing(ctx context.Context, p Pushed) error {
 // assumed nothing is known to have been.
 func (f *Follower) lost(ctx context.Context, until time.Time, found finding) error {
 	to := until
-	if found.earliest.After(f.place.at) && (until.IsZero() || found.earliest.Before(until)) {
+	if found.earliest.After(f.progress.at) && (until.IsZero() || found.earliest.Before(until)) {
 		to = found.earliest
 	}
-	if f.place.assumed {
+	if f.progress.assumed {
 		return f.startAt(ctx, to)
 	}
-	err := gapError(f.place.at, until, found.reason())
+	err := gapError(f.progress.at, until, found.reason())
 	switch f.cfg.OnGap {
 	case GapBaseline:
 		return f.rebase(ctx, err)
 	case GapGoOn:
 		f.cfg.Logger.Error("going on without them", "error", err, "position", shown(to))
-		f.place.reach(to)
-		f.looked = time.Time{}
+		f.progress.reach(to)
+		f.complete = time.Time{}
 		return f.save(ctx)
 	}
 	return err
@@ -121,7 +121,7 @@ func (f *Follower) rebase(ctx context.Context, gap error) error {
 		f.rested = true
 		f.cfg.Logger.Error("the new baseline has not helped: the Source's Resource List is older than what its Change Lists go back to; waiting for another",
 			"error", gap, "in", wait.Round(time.Second).String())
-		f.looked = time.Time{}
+		f.complete = time.Time{}
 		return await.For(ctx, wait) // then the lists are asked again, before all resources are
 	}
 	f.rested = false
@@ -139,14 +139,14 @@ func (f *Follower) baseline(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.looked = time.Time{} // what changed meanwhile is looked for at once
+	f.complete = time.Time{} // what changed meanwhile is looked for at once
 	if at.IsZero() {
 		return f.sinceUnknown(ctx, begun)
 	}
-	if !at.After(f.place.at) {
-		f.cfg.Logger.Info("the baseline is older than the position", "at", shown(at), "position", shown(f.place.at))
+	if !at.After(f.progress.at) {
+		f.cfg.Logger.Info("the baseline is older than the position", "at", shown(at), "position", shown(f.progress.at))
 	}
-	f.place = placeOf(Position{At: at})
+	f.progress = newProgress(Position{At: at})
 	f.cfg.Logger.Info("the baseline is taken", "position", shown(at))
 	return f.save(ctx)
 }
@@ -154,18 +154,23 @@ func (f *Follower) baseline(ctx context.Context) error {
 // sinceUnknown goes on from a baseline that does not tell its moment: from the first change that the
 // Change Lists have. They are asked until they answer: what they have cannot be made up for later.
 func (f *Follower) sinceUnknown(ctx context.Context, begun Position) error {
-	f.cfg.Logger.Warn("the Resource List does not tell its moment (core §10.1: at); going on from the first change that there is")
-	f.place = placeOf(Position{})
+	f.cfg.Logger.Warn(
+		"the Resource List does not tell its moment (core §10.1: at); going on from the first change that there is",
+	)
+	f.progress = newProgress(Position{})
 	for attempts, retry := 1, f.retry(); ; attempts++ {
 		var found finding
-		if err := f.ask(ctx, &found, ChangeList, f.cfg.Places.ChangeList, time.Time{}); err != nil {
+		if err := f.ask(ctx, &found, ChangeList, f.cfg.Locator.ChangeList, time.Time{}); err != nil {
 			return err
 		}
 		if found.asked == 0 || found.read > 0 {
 			break
 		}
 		if found.final(attempts >= f.cfg.GapAttempts) {
-			err := fmt.Errorf("%w: what changed since the Resource List, which does not tell its moment: %w", ErrGap, found.reason())
+			err := fmt.Errorf(
+				"%w: what changed since the Resource List, which does not tell its moment: %w",
+				ErrGap, found.reason(),
+			)
 			if f.cfg.OnGap != GapGoOn {
 				return err
 			}
@@ -173,25 +178,28 @@ func (f *Follower) sinceUnknown(ctx context.Context, begun Position) error {
 			break
 		}
 		wait := retry.NextBackOff()
-		f.cfg.Logger.Warn("the Change Lists cannot be read; trying again", "reason", found.reason(), "in", wait.Round(time.Millisecond).String())
+		f.cfg.Logger.Warn(
+			"the Change Lists cannot be read; trying again", "reason", found.reason(),
+			"in", wait.Round(time.Millisecond).String(),
+		)
 		if err := await.For(ctx, wait); err != nil {
 			return err
 		}
 	}
-	if f.place.at.IsZero() { // there was no change
-		f.place = placeOf(begun)
+	if f.progress.at.IsZero() { // there was no change
+		f.progress = newProgress(begun)
 	}
 	return f.save(ctx)
 }
 
 // startAt has the first position be at, which the Source told.
 func (f *Follower) startAt(ctx context.Context, at time.Time) error {
-	f.place = placeOf(Position{At: at})
-	f.looked, f.gap = time.Time{}, gap{}
+	f.progress = newProgress(Position{At: at})
+	f.complete, f.gap = time.Time{}, gap{}
 	f.cfg.Logger.Info("beginning with what the Source tells first", "position", shown(at))
 	return f.save(ctx)
 }
 
 // fresh tells whether "now" may still be taken from the lists as they are: nobody could be asked
 // yet. Later they may have what has changed since the start, which is to be handed on.
-func (f *Follower) fresh() bool { return f.place.assumed && time.Now().Before(f.freshUntil) }
+func (f *Follower) fresh() bool { return f.progress.assumed && time.Now().Before(f.freshUntil) }

@@ -20,8 +20,8 @@ var errNoProgress = errors.New("nothing was taken")
 // handover gives changes to the Taker, and keeps the position. Run's goroutine owns it.
 type handover struct {
 	*inbox
-	place *place
-	count uint64 // changes handed on since the start
+	progress *progress
+	count    uint64 // changes handed on since the start
 }
 
 // hand gives changes to the Taker until it has done with all of them, however long that takes: the
@@ -30,7 +30,7 @@ type handover struct {
 func (h *handover) hand(ctx context.Context, changes []Change, limit time.Time) error {
 	retry := h.retry()
 	for len(changes) > 0 {
-		done, err := h.cfg.Taker.Take(ctx, changes)
+		done, err := h.cfg.Handler.Handle(ctx, changes)
 		done = min(max(done, 0), len(changes))
 		if done > 0 {
 			h.done(changes[:done], limit)
@@ -65,9 +65,9 @@ func (h *handover) done(changes []Change, limit time.Time) {
 	h.count += uint64(len(changes))
 	for i := range changes {
 		c := &changes[i]
-		h.place.handed(&c.Entry, c.Key, limit)
+		h.progress.handed(&c.Entry, c.Key, limit)
 		if c.Datetime.IsZero() && c.Via == Push {
-			h.place.pushed(&c.Entry)
+			h.progress.pushed(&c.Entry)
 		}
 	}
 }
@@ -77,20 +77,26 @@ func (h *handover) done(changes []Change, limit time.Time) {
 func (h *handover) save(ctx context.Context, drop ...string) error {
 	retry := h.retry()
 	for {
-		to := h.place.position()
+		to := h.progress.position()
 		err := h.advance(ctx, to, drop)
 		if err == nil {
 			h.mu.Lock()
-			h.at = told(to)
+			h.at = sourceTime(to)
 			h.mu.Unlock()
 			return ctx.Err()
 		}
 		if ctx.Err() != nil {
-			h.cfg.Logger.Error("the position could not be written: the last changes are handed on again at the next start", "error", err)
+			h.cfg.Logger.Error(
+				"the position could not be written: the last changes are handed on again at the next start",
+				"error", err,
+			)
 			return ctx.Err()
 		}
 		wait := retry.NextBackOff()
-		h.cfg.Logger.Error("the position could not be written; trying again", "error", err, "in", wait.Round(time.Millisecond).String())
+		h.cfg.Logger.Error(
+			"the position could not be written; trying again", "error", err,
+			"in", wait.Round(time.Millisecond).String(),
+		)
 		_ = await.For(ctx, wait) // at the end it is tried once more
 	}
 }
@@ -158,7 +164,7 @@ func sizeOf(c *Change) int {
 // Source's where that is ahead: by how far the position is, and by when a notification
 // begins that waits (zero: none).
 func (h *handover) limit(waiting time.Time) time.Time {
-	return later(later(time.Now(), h.place.at), waiting).Add(h.cfg.Skew)
+	return later(later(time.Now(), h.progress.at), waiting).Add(h.cfg.Skew)
 }
 
 func later(a, b time.Time) time.Time {
@@ -193,7 +199,7 @@ func tried[T any](ctx context.Context, f *handover, message string, what func(co
 }
 
 // told is the moment of a position that the Source has told; zero of another.
-func told(p Position) time.Time {
+func sourceTime(p Position) time.Time {
 	if p.Assumed {
 		return time.Time{}
 	}
@@ -232,7 +238,10 @@ func (h *handover) read(p Pushed) ([]Change, error) {
 		all = append(all, Change{Entry: e, Via: Push, Notification: p.ID})
 	}
 	if !sorted {
-		h.cfg.Logger.Warn("the changes of a notification are not in the order of their datetimes (CN §3), and are put in it", "id", p.ID)
+		h.cfg.Logger.Warn(
+			"the changes of a notification are not in the order of their datetimes (CN §3), and are put in it",
+			"id", p.ID,
+		)
 		inOrder(all)
 	}
 	var nth counter

@@ -43,17 +43,17 @@ func (s hanging) Advance(ctx context.Context, to follow.Position, drop ...string
 
 // A Store that hangs holds up a hub, and the end, for some seconds only.
 func TestHangingStore(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		hangs := make(chan struct{})
 		w.cfg.Store = hanging{w.store, hangs}
 		w.start()
 		w.push(w.src.publish(1))
 		first, second := w.src.publish(1), w.src.publish(1)
-		w.taker.fail = func(_ int, changes []follow.Change) (int, error) { close(hangs); return len(changes), nil }
+		w.handler.fail = func(_ int, changes []follow.Change) (int, error) { close(hangs); return len(changes), nil }
 		w.push(first)
 		w.sleep(follow.DefaultSettle)
 		begun := time.Now()
-		if err := w.f.Load().Take(second); !errors.Is(err, destination.ErrNotNow) {
+		if err := w.f.Load().Accept(second); !errors.Is(err, destination.ErrNotNow) {
 			t.Errorf("a delivery: %v", err)
 		}
 		if err := w.stop(); err != nil {

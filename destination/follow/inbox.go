@@ -29,25 +29,25 @@ type inbox struct {
 
 // Take implements destination.Sink: the notification is in the Inbox, durable, when it
 // returns nil. Where there is no room it is destination.ErrNotNow.
-func (in *inbox) Take(n *destination.Notification) error {
+func (in *inbox) Accept(n *destination.Notification) error {
 	if !n.ChangeNotification {
 		in.passOver(n)
 		in.pollNow() // something has changed: the lists may tell what
 		return nil
 	}
 	p := Pushed{ID: n.ID, Body: n.Body}
-	var told bool
-	if p.From, p.Until, told = interval(n); !told {
+	var stated bool
+	if p.From, p.Until, stated = interval(n); !stated {
 		in.cfg.Logger.Warn("the notification does not tell what interval it covers (CN §3)", "id", n.ID)
 		if p.From.IsZero() {
 			in.pollNow() // they may tell more
 		}
 	}
-	p.From = in.standing(p)
+	p.From = in.latest(p)
 	// Who waits for the answer may give up; what is kept is kept.
 	ctx, cancel := context.WithTimeout(context.Background(), storeWithin)
 	defer cancel()
-	if err := in.room(ctx, p); err != nil {
+	if err := in.checkLimit(ctx, p); err != nil {
 		return err
 	}
 	if err := in.cfg.Store.Keep(ctx, p); err != nil {
@@ -61,7 +61,10 @@ func (in *inbox) Take(n *destination.Notification) error {
 // said once.
 func (in *inbox) passOver(n *destination.Notification) {
 	if n.Broken {
-		in.cfg.Logger.Warn("a change notification was delivered that cannot be read, and is passed over", "id", n.ID, "bytes", n.Size)
+		in.cfg.Logger.Warn(
+			"a change notification was delivered that cannot be read, and is passed over",
+			"id", n.ID, "bytes", n.Size,
+		)
 		return
 	}
 	in.mu.Lock()
@@ -79,7 +82,7 @@ func (in *inbox) passOver(n *destination.Notification) {
 
 // standing is where a notification stands in the Inbox: where it begins, or behind all that
 // came before where it does not tell.
-func (in *inbox) standing(p Pushed) time.Time {
+func (in *inbox) latest(p Pushed) time.Time {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if p.Until.IsZero() {
@@ -92,10 +95,10 @@ func (in *inbox) standing(p Pushed) time.Time {
 
 // interval is what a notification covers; where it does not tell, from its first
 // change to its last; zero where those do not tell either.
-func interval(n *destination.Notification) (from, until time.Time, told bool) {
+func interval(n *destination.Notification) (from, until time.Time, stated bool) {
 	from, fromErr := payload.ParseDatetime(n.From)
 	until, untilErr := payload.ParseDatetime(n.Until)
-	told = fromErr == nil && untilErr == nil && !until.Before(from)
+	stated = fromErr == nil && untilErr == nil && !until.Before(from)
 	var first, last time.Time
 	for i := range n.Changes {
 		at := n.Changes[i].Datetime
@@ -121,12 +124,12 @@ func interval(n *destination.Notification) (from, until time.Time, told bool) {
 			until = from
 		}
 	}
-	return from, until, told
+	return from, until, stated
 }
 
 // room tells whether the Inbox has room. What goes on from the position has it: it
 // may be what all others wait for.
-func (in *inbox) room(ctx context.Context, p Pushed) error {
+func (in *inbox) checkLimit(ctx context.Context, p Pushed) error {
 	n, held, err := in.cfg.Store.Kept(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", destination.ErrNotNow, err)

@@ -21,8 +21,8 @@ type ResourceLists interface {
 // Listed is a Baseliner that hands every resource of a Source to a Taker, as created. It
 // knows nothing of what was handed on before: what the Source has no more it does not tell.
 type Listed struct {
-	Lists ResourceLists
-	Taker Taker
+	Lists   ResourceLists
+	Handler Handler
 	// ResourceList is where the Source's is; empty: it has none.
 	ResourceList func(ctx context.Context) (uri string, err error)
 	// Logger tells what happens; default: nowhere.
@@ -76,7 +76,7 @@ func (l *Listed) give(ctx context.Context, changes []Change) error {
 	retry := backoff.NewExponentialBackOff(backoff.WithInitialInterval(cfg.RetryFirst),
 		backoff.WithMaxInterval(cfg.RetryMax), backoff.WithMaxElapsedTime(0))
 	for len(changes) > 0 {
-		done, err := l.Taker.Take(ctx, changes)
+		done, err := l.Handler.Handle(ctx, changes)
 		changes = changes[min(max(done, 0), len(changes)):]
 		if ctx.Err() != nil {
 			return ctx.Err()

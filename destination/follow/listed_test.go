@@ -38,13 +38,13 @@ func (r *resources) Resources(_ context.Context, uri string, visit func(payload.
 func TestListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &resources{n: 1200, at: time.Now()}
-		k := &taker{fail: func(calls int, changes []follow.Change) (int, error) {
+		k := &handler{fail: func(calls int, changes []follow.Change) (int, error) {
 			if calls%3 == 1 {
 				return len(changes) / 2, errors.New("the taker fails")
 			}
 			return len(changes), nil
 		}}
-		l := &follow.Listed{Lists: r, Taker: k, ResourceList: func(context.Context) (string, error) { return listURI, nil }}
+		l := &follow.Listed{Lists: r, Handler: k, ResourceList: func(context.Context) (string, error) { return listURI, nil }}
 		if _, err := l.Baseline(t.Context()); !errors.Is(err, errLater) {
 			t.Errorf("a list that breaks off: %v", err)
 		}

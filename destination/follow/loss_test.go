@@ -19,7 +19,7 @@ import (
 // It subscribes while nothing was published yet (the memory answers 404, there is no Change
 // List), is stopped, and returns: what the hub kept for it is handed on.
 func TestStartNowAndAway(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.list = nil
 		w.src.memory.fail = failing(1000, lists.ErrAnswer)
 		w.start()
@@ -48,7 +48,7 @@ func TestStartNowFirstLate(t *testing.T) {
 	for name, delivered := range map[string][]int{"late": {0}, "lost": {1}, "none": nil} {
 		for _, how := range []error{lists.ErrAnswer, errLater} {
 			t.Run(name+" "+how.Error(), func(t *testing.T) {
-				inWorld(t, func(w *world) {
+				inWorld(t, func(w *fixture) {
 					w.src.list = nil
 					w.src.memory.fail = failing(1, how)
 					w.start()
@@ -69,7 +69,7 @@ func TestStartNowFirstLate(t *testing.T) {
 
 // A clock that is ahead has nothing of what is pushed count as known.
 func TestStartNowClockAhead(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.list = nil, nil
 		w.src.next = time.Now().Add(-time.Hour)
 		w.start()
@@ -87,7 +87,7 @@ func TestStaleMemory(t *testing.T) {
 	for name, pushed := range map[string]bool{"push": true, "no push": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.next
 				w.start()
 				w.push(w.src.publish(2))
@@ -116,7 +116,7 @@ func TestStartBeforeWhatIsKept(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restarted=%v", restarted), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.next.Add(-24*time.Hour)
 				w.src.change(func() { w.src.memory = nil; w.src.list.begins = w.src.next })
 				w.src.publish(1)
@@ -136,7 +136,7 @@ func TestStartBeforeWhatIsKept(t *testing.T) {
 
 // A list that begins after the position and has nothing shows no gap, also without push.
 func TestNothingSince(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.next
 		w.start()
 		w.push(w.src.publish(1))
@@ -164,7 +164,7 @@ func (b *baselineAt) Baseline(context.Context) (time.Time, error) {
 func TestBaselineDoesNotHelp(t *testing.T) {
 	for name, push := range map[string]bool{"push": true, "no push": false} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inWorld(t, func(w *fixture) {
 				now := time.Now()
 				b := &baselineAt{}
 				b.set(now.Add(-48 * time.Hour))
@@ -194,7 +194,7 @@ func TestBaselineDoesNotHelp(t *testing.T) {
 
 // A baseline that does not tell its moment, and a Change List that cannot be read just then.
 func TestBaselineWithoutAtBusy(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory = nil
 		w.cfg.Start, w.cfg.Baseline = follow.StartBaseline, &baseliner{}
 		w.src.publish(3) // since the Resource List
@@ -212,7 +212,7 @@ func TestBaselineWithoutAtBusy(t *testing.T) {
 // The same where it never can be read.
 func TestBaselineWithoutAtBroken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.cfg.Start, w.cfg.Baseline = follow.StartBaseline, &baseliner{}
 		w.src.list.fail = failing(1000, lists.ErrAnswer)
 		w.start()
@@ -225,13 +225,13 @@ func TestBaselineWithoutAtBroken(t *testing.T) {
 
 // This clock is an hour behind the Source's, and a notification is lost.
 func TestClockBehind(t *testing.T) {
-	for name, lose := range map[string]func(w *world){
-		"memory": func(w *world) { w.src.list = nil },
-		"list":   func(w *world) { w.src.memory = nil },
+	for name, lose := range map[string]func(w *fixture){
+		"memory": func(w *fixture) { w.src.list = nil },
+		"list":   func(w *fixture) { w.src.memory = nil },
 		"none":   nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inWorld(t, func(w *fixture) {
 				w.src.next = w.src.next.Add(time.Hour)
 				w.src.memory.begins, w.src.list.begins = w.src.next, w.src.next
 				w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.next
@@ -267,7 +267,7 @@ func TestClockBehind(t *testing.T) {
 
 // An until that is told wrong, far ahead, does not have what follows count as known.
 func TestUntilAhead(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.start()
 		w.push(w.src.publish(1))
 		w.sleep(follow.DefaultSettle)
@@ -288,7 +288,7 @@ func TestUntilAhead(t *testing.T) {
 // An open list was read to its last change; the next notification begins just behind it. Nothing
 // is missing, and nothing is waited for or told.
 func TestSeamOfAnOpenList(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory = nil
 		w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.next
 		entry := payload.Entry{Loc: "http://source.example/a", Change: payload.Updated, Datetime: w.src.next.Add(time.Second), Length: "1"}
@@ -305,7 +305,7 @@ func TestSeamOfAnOpenList(t *testing.T) {
 
 // A notification that cannot be read back from the inbox is dropped and named; the lists have it.
 func TestDamagedInbox(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.store.Damaged = "n1"
 		w.start()
 		w.push(w.src.publish(1), w.src.publish(1), w.src.publish(1))

@@ -14,23 +14,23 @@ import (
 )
 
 // told is an entry of one resource.
-func told(c payload.Change, at time.Time, length string) payload.Entry {
+func sourceTime(c payload.Change, at time.Time, length string) payload.Entry {
 	return payload.Entry{Loc: "http://source.example/a", Change: c, Datetime: at, Length: length}
 }
 
 // A resource may change more than once at one datetime, as Sources tell it that count seconds.
 func TestSameDatetime(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.list = nil, nil
 		w.start()
 		w.push(w.src.publish(1))
 		w.sleep(follow.DefaultSettle)
 		at := w.src.next
-		w.push(w.src.publish(0, told(payload.Created, at, "1"), told(payload.Deleted, at, "0"),
-			told(payload.Created, at, "2"), told(payload.Deleted, at, "0"), told(payload.Created, at, "2")))
+		w.push(w.src.publish(0, sourceTime(payload.Created, at, "1"), sourceTime(payload.Deleted, at, "0"),
+			sourceTime(payload.Created, at, "2"), sourceTime(payload.Deleted, at, "0"), sourceTime(payload.Created, at, "2")))
 		w.want(0)
 		seen := map[string]bool{}
-		for _, c := range w.taker.changes() {
+		for _, c := range w.handler.changes() {
 			if seen[c.Key] {
 				t.Errorf("two changes have the key %s", c.Key)
 			}
@@ -41,11 +41,11 @@ func TestSameDatetime(t *testing.T) {
 
 // The same where two notifications meet, and both tell of that moment; what both say is one change.
 func TestSameDatetimeAtSeam(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.list = nil, nil
 		w.start()
 		seam := w.src.next.Add(time.Second)
-		one, two := told(payload.Updated, seam, "1"), told(payload.Updated, seam, "2")
+		one, two := sourceTime(payload.Updated, seam, "1"), sourceTime(payload.Updated, seam, "2")
 		w.push(notification("1", w.src.next, seam, []payload.Entry{one}))
 		w.sleep(follow.DefaultSettle)
 		w.push(notification("2", seam, seam.Add(time.Second), []payload.Entry{two, one}))
@@ -57,10 +57,10 @@ func TestSameDatetimeAtSeam(t *testing.T) {
 // A list is read again where its last datetime has one change more, which says what the
 // one before has said.
 func TestSameDatetimeInList(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.pushed = nil, false
 		w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.next
-		e := told(payload.Updated, w.src.next.Add(time.Second), "1")
+		e := sourceTime(payload.Updated, w.src.next.Add(time.Second), "1")
 		w.src.entries = []payload.Entry{e, e}
 		w.start()
 		w.sleep(2 * follow.DefaultPollGone)
@@ -73,19 +73,19 @@ func TestSameDatetimeInList(t *testing.T) {
 
 // A datetime that is a day may be any moment of it.
 func TestDays(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.pushed = nil, false
 		day := w.src.next.Truncate(24 * time.Hour)
 		w.cfg.Start, w.cfg.StartTime = follow.StartAt, day.Add(10*time.Hour)
 		w.src.list.begins = day
 		w.cfg.Lists = daily{w.src}
-		e := told(payload.Updated, day, "1")
+		e := sourceTime(payload.Updated, day, "1")
 		e.DatetimeTold = day.Format(time.DateOnly)
 		w.src.entries = []payload.Entry{e}
 		w.start()
 		w.sleep(2 * follow.DefaultPollGone)
 		w.want(0)
-		w.src.change(func() { w.src.entries = append(w.src.entries, told(payload.Updated, day.Add(11*time.Hour), "2")) })
+		w.src.change(func() { w.src.entries = append(w.src.entries, sourceTime(payload.Updated, day.Add(11*time.Hour), "2")) })
 		w.sleep(2 * follow.DefaultPollGone)
 		w.src.change(func() { e.Length = "3"; w.src.entries = append(w.src.entries, e) })
 		w.sleep(2 * follow.DefaultPollGone)
@@ -110,7 +110,7 @@ func (d daily) Changes(ctx context.Context, uri string, since time.Time, visit f
 // An open list that lacks a change for now takes nothing from the notification that waits
 // behind the gap, and has it.
 func TestListLags(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory = nil
 		w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.next
 		w.src.list.fail = failing(1, errLater) // the first look
@@ -129,7 +129,7 @@ func TestListLags(t *testing.T) {
 func TestListLagged(t *testing.T) {
 	for name, newer := range map[string]bool{"handed on late": false, "changed since": true} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inWorld(t, func(w *fixture) {
 				w.src.memory = nil
 				w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.next
 				n := w.src.publish(3)
@@ -143,9 +143,9 @@ func TestListLagged(t *testing.T) {
 				w.start()
 				w.push(n, n)
 				var late []follow.Change
-				for i, c := range w.taker.changes() {
+				for i, c := range w.handler.changes() {
 					if c.Loc == w.src.entries[1].Loc && c.Change == payload.Updated {
-						late = w.taker.changes()[i:]
+						late = w.handler.changes()[i:]
 					}
 				}
 				if want := !newer; (len(late) == 1) != want || w.logs.Len() == 0 {
@@ -174,11 +174,11 @@ func (l lagging) Changes(ctx context.Context, uri string, since time.Time, visit
 // What tells neither an interval nor a datetime is handed on when all that came before
 // it was, also where no list has it, and in the order in which it came.
 func TestNothingTold(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.list = nil, nil
 		var none time.Time
 		odd := func(id string, c payload.Change) *destination.Notification {
-			return notification(id, none, none, []payload.Entry{told(c, none, "1")})
+			return notification(id, none, none, []payload.Entry{sourceTime(c, none, "1")})
 		}
 		w.start()
 		w.push(odd("z", payload.Created)) // there is no position yet
@@ -191,7 +191,7 @@ func TestNothingTold(t *testing.T) {
 		w.push(second)
 		w.sleep(time.Hour)
 		var got []payload.Change
-		for _, c := range w.taker.changes() {
+		for _, c := range w.handler.changes() {
 			got = append(got, c.Change)
 		}
 		want := []payload.Change{payload.Created, payload.Updated, payload.Updated, payload.Updated, payload.Deleted, payload.Created}
@@ -212,10 +212,10 @@ func TestNothingTold(t *testing.T) {
 func TestOddHasListsLookedAt(t *testing.T) {
 	for _, n := range []*destination.Notification{
 		{ID: "broken", Size: 3, Body: []byte("xxx")},
-		notification("nothing told", time.Time{}, time.Time{}, []payload.Entry{told(payload.Updated, time.Time{}, "1")}),
+		notification("nothing told", time.Time{}, time.Time{}, []payload.Entry{sourceTime(payload.Updated, time.Time{}, "1")}),
 	} {
 		t.Run(n.ID, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inWorld(t, func(w *fixture) {
 				w.src.memory = nil
 				w.start()
 				w.push(w.src.publish(1))
@@ -234,16 +234,16 @@ func TestOddHasListsLookedAt(t *testing.T) {
 // A list that was begun anew has another change where it says without a datetime what the one
 // before has said; what both push and a list tell is one.
 func TestUndatedListBegunAnew(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.pushed = nil, false
 		w.cfg.Start, w.cfg.StartTime = follow.StartAt, w.src.next
-		u := told(payload.Updated, time.Time{}, "1")
+		u := sourceTime(payload.Updated, time.Time{}, "1")
 		w.src.entries, w.src.list.name = []payload.Entry{u}, "1"
 		w.start()
 		handed := func(when string, want int) {
 			t.Helper()
 			w.sleep(2 * follow.DefaultPollGone)
-			if n := len(w.taker.changes()); n != want {
+			if n := len(w.handler.changes()); n != want {
 				t.Errorf("%s: %d changes were handed on, want %d\n%s", when, n, want, w.logs.String())
 			}
 		}
@@ -262,7 +262,7 @@ func TestUndatedListBegunAnew(t *testing.T) {
 		w.src.change(func() { w.src.entries = []payload.Entry{u, u, u, u} })
 		handed("one more", 5)
 		seen := map[string]bool{}
-		for _, c := range w.taker.changes() {
+		for _, c := range w.handler.changes() {
 			if seen[c.Key] {
 				t.Errorf("two changes have the key %s", c.Key)
 			}
@@ -276,14 +276,14 @@ func TestUndatedListBegunAnew(t *testing.T) {
 func TestRepeated(t *testing.T) {
 	for name, longAgo := range map[string]time.Duration{"since the start": 0, "before the start": 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inWorld(t, func(w *fixture) {
 				w.src.memory, w.src.list = nil, nil
 				w.start()
 				w.push(w.src.publish(1))
 				w.sleep(follow.DefaultSettle)
 				at := w.src.next
-				created := told(payload.Created, at.Add(time.Second/5-longAgo), "1")
-				deleted := told(payload.Deleted, at.Add(time.Second/2-longAgo), "0")
+				created := sourceTime(payload.Created, at.Add(time.Second/5-longAgo), "1")
+				deleted := sourceTime(payload.Deleted, at.Add(time.Second/2-longAgo), "0")
 				other := created
 				other.Loc = "http://source.example/b"
 				for i, entries := range [][]payload.Entry{{created, deleted}, {created}, {created, other}, {deleted, other}} {
@@ -292,10 +292,14 @@ func TestRepeated(t *testing.T) {
 				}
 				w.sleep(time.Minute)
 				var got []payload.Entry
-				for _, c := range w.taker.changes()[1:] {
+				for _, c := range w.handler.changes()[1:] {
 					got = append(got, payload.Entry{Loc: c.Loc, Change: c.Change})
 				}
-				want := []payload.Entry{{Loc: created.Loc, Change: created.Change}, {Loc: created.Loc, Change: deleted.Change}, {Loc: other.Loc, Change: other.Change}}
+				want := []payload.Entry{
+					{Loc: created.Loc, Change: created.Change},
+					{Loc: created.Loc, Change: deleted.Change},
+					{Loc: other.Loc, Change: other.Change},
+				}
 				if !reflect.DeepEqual(got, want) {
 					t.Errorf("handed on: %v\nwant: %v", got, want)
 				}
@@ -309,17 +313,22 @@ func TestRepeated(t *testing.T) {
 
 // Content that is no ResourceSync is said once, with what to use for it; a broken notification each time.
 func TestForeignContent(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.list = nil, nil
 		w.start()
 		feed := func(id string) *destination.Notification {
-			return &destination.Notification{ID: id, Topic: "http://source.example/feed", ContentType: "application/atom+xml", Body: []byte("<feed/>"), Size: 7}
+			return &destination.Notification{
+				ID: id, Topic: "http://source.example/feed", ContentType: "application/atom+xml",
+				Body: []byte("<feed/>"), Size: 7,
+			}
 		}
 		broken := notification("broken", time.Time{}, time.Time{}, nil)
 		broken.ChangeNotification, broken.Broken = false, true
 		w.push(feed("1"), feed("2"), broken, feed("3"))
 		logs := w.logs.String()
-		if n := strings.Count(logs, "is no ResourceSync change notification"); n != 1 || !strings.Contains(logs, "run a callback of your own") || !strings.Contains(logs, "topic=http://source.example/feed") {
+		if n := strings.Count(
+			logs, "is no ResourceSync change notification",
+		); n != 1 || !strings.Contains(logs, "run a callback of your own") || !strings.Contains(logs, "topic=http://source.example/feed") {
 			t.Errorf("said %d times:\n%s", n, logs)
 		}
 		if !strings.Contains(logs, "cannot be read, and is passed over\" id=broken") {

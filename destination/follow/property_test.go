@@ -56,7 +56,7 @@ const (
 	stops
 	kills
 	breaksLists
-	breaksTaker
+	breaksHandler
 	breaksStore
 	hubGone
 	kinds
@@ -93,7 +93,7 @@ func drawPlan(rt *rapid.T) plan {
 
 // run is within a bubble.
 func (p plan) run(t *testing.T) error {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.cfg.Settle, w.cfg.Inbox = p.settle, p.inbox
 	w.cfg.Start, w.cfg.StartTime = follow.StartAt, time.Now()
 	if !p.memory {
@@ -102,7 +102,7 @@ func (p plan) run(t *testing.T) error {
 	if !p.list {
 		w.src.list = nil
 	}
-	d := &drill{world: w, plan: p}
+	d := &drill{fixture: w, plan: p}
 	d.prepare()
 	d.begin()
 	for _, s := range p.steps {
@@ -127,14 +127,14 @@ func (p plan) run(t *testing.T) error {
 
 // drill carries a plan out.
 type drill struct {
-	*world
+	*fixture
 	plan   plan
 	kills  int
 	healed atomic.Bool
 	dead   atomic.Pointer[atomic.Bool] // of the process that runs
 	// Until when what fails.
-	listsUntil, takerUntil, storeUntil until
-	killAt                             atomic.Int64 // at which Advance the process is killed; 0: not
+	listsUntil, handlerUntil, storeUntil until
+	killAt                               atomic.Int64 // at which Advance the process is killed; 0: not
 }
 
 // prepare has what fails fail.
@@ -149,11 +149,11 @@ func (d *drill) prepare() {
 			}
 		}
 	}
-	d.taker.fail = func(calls int, changes []follow.Change) (int, error) {
+	d.handler.fail = func(calls int, changes []follow.Change) (int, error) {
 		if d.dead.Load().Load() {
 			return 0, errDead
 		}
-		if !d.healed.Load() && d.takerUntil.lasts() {
+		if !d.healed.Load() && d.handlerUntil.lasts() {
 			return calls % (len(changes) + 1), errors.New("the taker fails")
 		}
 		return len(changes), nil
@@ -228,8 +228,8 @@ func (d *drill) step(s step) {
 		d.begin()
 	case breaksLists:
 		d.listsUntil.set(s.wait)
-	case breaksTaker:
-		d.takerUntil.set(s.wait)
+	case breaksHandler:
+		d.handlerUntil.set(s.wait)
 	case breaksStore:
 		d.storeUntil.set(s.wait)
 	case hubGone:
@@ -246,7 +246,7 @@ func (d *drill) written() {
 
 // deliver is a hub that comes again, and gives up in the end.
 func (d *drill) deliver(n *destination.Notification, attempt int) {
-	if err := d.f.Load().Take(n); err != nil && attempt < 5 {
+	if err := d.f.Load().Accept(n); err != nil && attempt < 5 {
 		time.AfterFunc(time.Minute, func() { d.deliver(n, attempt+1) })
 	}
 }
@@ -258,7 +258,7 @@ func (d *drill) judge() error {
 		want[follow.Key(&d.src.entries[i], 0)] = i
 	}
 	next, back := 0, 0
-	for _, c := range d.taker.changes() {
+	for _, c := range d.handler.changes() {
 		i, known := want[c.Key]
 		switch {
 		case !known:

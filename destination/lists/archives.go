@@ -224,7 +224,7 @@ func (w *walk) findArchive(ctx context.Context) (*url.URL, error) {
 }
 
 // passing logs an error that will not pass, and returns nil for it.
-func (w *walk) passing(err error) error { return orElse(w.toldOf(err), nil) }
+func (w *walk) passing(err error) error { return orElse(w.logFinal(err), nil) }
 
 // archivedLists reads the lists of an archive that lie between what was read and l. more: what
 // is still to be read may be in the next document of the archive. An error is not one of the
@@ -250,8 +250,8 @@ func (w *walk) archivedLists(ctx context.Context, d *document, l *list) (more bo
 }
 
 // archivedList reads one archived list, or index, and reports whether it joins on to what was read.
-func (w *walk) archivedList(ctx context.Context, at *url.URL, told part) (joined bool, err error) {
-	a, err := w.fetch(ctx, at, told)
+func (w *walk) archivedList(ctx context.Context, at *url.URL, listed part) (joined bool, err error) {
+	a, err := w.fetch(ctx, at, listed)
 	if err != nil {
 		return false, w.passing(err)
 	}
@@ -261,7 +261,7 @@ func (w *walk) archivedList(ctx context.Context, at *url.URL, told part) (joined
 		return false, nil
 	}
 	if !a.index {
-		return true, w.take(ctx, a)
+		return true, w.read(ctx, a)
 	}
 	if _, err = w.parts(ctx, a); errors.Is(err, ErrGone) {
 		return false, nil

@@ -42,13 +42,15 @@ func TestArchive(t *testing.T) {
 			},
 		},
 		"a list at another host": {
-			map[string]page{"/a/": {body: urlset(archiveOf("resourcelist"), "<url><loc>https://elsewhere.example/1.xml</loc></url>", month("2.xml", ""))}},
+			map[string]page{
+				"/a/": {body: urlset(archiveOf("resourcelist"), "<url><loc>https://elsewhere.example/1.xml</loc></url>", month("2.xml", ""))},
+			},
 			[]lists.Archived{{URI: site + "/2.xml", Capability: "resourcelist"}},
 		},
 		"an empty archive": {map[string]page{"/a/": {body: urlset(archiveOf("resourcelist"))}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, tt.pages)
+			w := newNetwork(t, tt.pages)
 			var got []lists.Archived
 			err := w.client(lists.Config{}).Archive(t.Context(), site+"/a/", rl, func(a lists.Archived) error {
 				got = append(got, a)
@@ -68,22 +70,29 @@ func TestArchive(t *testing.T) {
 		want       error
 		words      string
 	}{
-		"another archive":           {map[string]page{"/a/": {body: urlset(archiveOf("changelist"))}}, rl, lists.ErrAnswer, `"changelist-archive"`},
-		"what is archived":          {map[string]page{"/a/": {body: urlset(taken("10:00", ""))}}, rl, lists.ErrAnswer, `"resourcelist"`},
-		"no archive's name":         {nil, payload.CapResourceList, nil, "changelist-archive"},
-		"an index within an index":  {map[string]page{"/a/": {body: sitemapindex(partOf("/b", ""))}, "/b": {body: sitemapindex()}}, rl, lists.ErrLoop, "within"},
-		"an index to another host":  {map[string]page{"/a/": {body: sitemapindex(listed("https://elsewhere.example/", "", ""))}}, rl, lists.ErrOtherHost, "elsewhere"},
-		"nothing":                   {nil, rl, lists.ErrAnswer, "404"},
-		"more documents than limit": {map[string]page{"/a/": {body: sitemapindex(partOf("/b", ""), partOf("/c", ""))}, "/b": {body: urlset()}, "/c": {body: urlset()}}, rl, lists.ErrLoop, "2"},
+		"another archive":   {map[string]page{"/a/": {body: urlset(archiveOf("changelist"))}}, rl, lists.ErrAnswer, `"changelist-archive"`},
+		"what is archived":  {map[string]page{"/a/": {body: urlset(taken("10:00", ""))}}, rl, lists.ErrAnswer, `"resourcelist"`},
+		"no archive's name": {nil, payload.CapResourceList, nil, "changelist-archive"},
+		"an index within an index": {map[string]page{
+			"/a/": {body: sitemapindex(partOf("/b", ""))}, "/b": {body: sitemapindex()},
+		}, rl, lists.ErrLoop, "within"},
+		"an index to another host": {map[string]page{
+			"/a/": {body: sitemapindex(listed("https://elsewhere.example/", "", ""))},
+		}, rl, lists.ErrOtherHost, "elsewhere"},
+		"nothing": {nil, rl, lists.ErrAnswer, "404"},
+		"more documents than limit": {map[string]page{
+			"/a/": {body: sitemapindex(partOf("/b", ""), partOf("/c", ""))}, "/b": {body: urlset()},
+			"/c": {body: urlset()},
+		}, rl, lists.ErrLoop, "2"},
 	} {
-		c := newWorld(t, tt.pages).client(lists.Config{Limits: lists.Limits{Documents: 2}})
+		c := newNetwork(t, tt.pages).client(lists.Config{Limits: lists.Limits{Documents: 2}})
 		err := c.Archive(t.Context(), site+"/a/", tt.capability, func(lists.Archived) error { return nil })
 		if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(fmt.Sprint(err), tt.words) {
 			t.Errorf("%s: %v, want %v about %q", name, err, tt.want, tt.words)
 		}
 	}
 	enough := errors.New("enough")
-	c := newWorld(t, map[string]page{"/a/": {body: urlset(archiveOf("resourcelist"), whole)}}).client(lists.Config{})
+	c := newNetwork(t, map[string]page{"/a/": {body: urlset(archiveOf("resourcelist"), whole)}}).client(lists.Config{})
 	if err := c.Archive(t.Context(), site+"/a/", rl, func(lists.Archived) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("an error of visit: %v", err)
 	}
@@ -109,7 +118,7 @@ func TestWithArchives(t *testing.T) {
 		"/changelist.xml":   {body: urlset(link("archives", "cl-archive"), changed("10:00", ""), change("a", "10:10"))},
 		"/resourcedump.xml": {body: urlset(link("archives", "https://elsewhere.example/"), dumped("10:00"))},
 	}
-	w := newWorld(t, pages)
+	w := newNetwork(t, pages)
 	c := w.client(lists.Config{})
 	sets, err := c.Discover(t.Context(), site+"/c")
 	if err != nil || len(sets) != 1 || !reflect.DeepEqual(sets[0], want) {
@@ -137,7 +146,9 @@ func past(capability bool) map[string]page {
 	pages["/archive.xml"] = page{body: urlset(archiveOf("changelist"), packageOf("1.xml", "10:00", "11:00"), packageOf("2.xml", "11:00", "12:00"))}
 	if capability {
 		c := pages["/capabilitylist.xml"].body
-		pages["/capabilitylist.xml"] = page{body: strings.Replace(c, "</urlset>", "<url><loc>/archive.xml</loc>"+md(`capability="changelist-archive"`)+"</url></urlset>", 1)}
+		pages["/capabilitylist.xml"] = page{
+			body: strings.Replace(c, "</urlset>", "<url><loc>/archive.xml</loc>"+md(`capability="changelist-archive"`)+"</url></urlset>", 1),
+		}
 		return pages
 	}
 	ar := link("archives", "/archive.xml")
@@ -160,19 +171,55 @@ func TestChangesByTheArchive(t *testing.T) {
 		want       string
 		asked      string
 	}{
-		"of an open list":          {past(false), "/open.xml", "10:15", "b c d e f", "/open.xml /capabilitylist.xml /archive.xml /1.xml /2.xml"},
-		"of an index":              {past(false), "/index.xml", "10:15", "b c d e f", "/index.xml /3.xml /archive.xml /1.xml /2.xml"},
-		"by the Capability":        {past(true), "/open.xml", "11:15", "d e f", "/open.xml /capabilitylist.xml /capabilitylist.xml /archive.xml /2.xml"},
-		"nothing is missing":       {past(false), "/open.xml", "12:15", "f", "/open.xml"},
-		"all that there is":        {past(false), "/open.xml", "", "e f", "/open.xml"},
-		"an index of archives":     {with(indexed, "/archive.xml", sitemapindex(archiveOf("changelist"), listed("/second.xml", "11:00", ""), listed("/first.xml", "10:00", ""))), "/index.xml", "10:15", "b c d e f", "/index.xml /3.xml /archive.xml /first.xml /1.xml /second.xml /2.xml"},
-		"an archived index":        {with(with(past(false), "/old.xml", sitemapindex(changed("10:00", "12:00"), listed("/1.xml", "10:00", "11:00"), listed("/2.xml", "11:00", "12:00"))), "/archive.xml", urlset(archiveOf("changelist"), packageOf("old.xml", "10:00", "12:00"))), "/index.xml", "10:15", "b c d e f", "/index.xml /3.xml /archive.xml /old.xml /1.xml /2.xml"},
-		"an archive out of order":  {with(past(false), "/archive.xml", urlset(archiveOf("changelist"), packageOf("2.xml", "11:00", "12:00"), packageOf("1.xml", "10:00", "11:00"))), "/index.xml", "10:15", "b c d e f", "/index.xml /3.xml /archive.xml /1.xml /2.xml"},
-		"an archive without times": {with(past(false), "/archive.xml", urlset(archiveOf("changelist"), packageOf("1.xml", "", ""), packageOf("2.xml", "", ""))), "/index.xml", "10:15", "b c d e f", "/index.xml /3.xml /archive.xml /1.xml /2.xml"},
-		"a list that is live, too": {with(past(false), "/archive.xml", urlset(archiveOf("changelist"), packageOf("1.xml", "10:00", "11:00"), packageOf("2.xml", "11:00", "12:00"), packageOf("3.xml", "12:00", ""))), "/index.xml", "10:15", "b c d e f", "/index.xml /3.xml /archive.xml /1.xml /2.xml"},
+		"of an open list":    {past(false), "/open.xml", "10:15", "b c d e f", "/open.xml /capabilitylist.xml /archive.xml /1.xml /2.xml"},
+		"of an index":        {past(false), "/index.xml", "10:15", "b c d e f", "/index.xml /3.xml /archive.xml /1.xml /2.xml"},
+		"by the Capability":  {past(true), "/open.xml", "11:15", "d e f", "/open.xml /capabilitylist.xml /capabilitylist.xml /archive.xml /2.xml"},
+		"nothing is missing": {past(false), "/open.xml", "12:15", "f", "/open.xml"},
+		"all that there is":  {past(false), "/open.xml", "", "e f", "/open.xml"},
+		"an index of archives": {
+			with(
+				indexed, "/archive.xml",
+				sitemapindex(archiveOf("changelist"), listed("/second.xml", "11:00", ""), listed("/first.xml", "10:00", "")),
+			),
+			"/index.xml", "10:15", "b c d e f",
+			"/index.xml /3.xml /archive.xml /first.xml /1.xml /second.xml /2.xml",
+		},
+		"an archived index": {
+			with(
+				with(
+					past(false), "/old.xml",
+					sitemapindex(changed("10:00", "12:00"), listed("/1.xml", "10:00", "11:00"), listed("/2.xml", "11:00", "12:00")),
+				),
+				"/archive.xml",
+				urlset(archiveOf("changelist"), packageOf("old.xml", "10:00", "12:00")),
+			),
+			"/index.xml", "10:15", "b c d e f",
+			"/index.xml /3.xml /archive.xml /old.xml /1.xml /2.xml",
+		},
+		"an archive out of order": {
+			with(
+				past(false), "/archive.xml",
+				urlset(archiveOf("changelist"), packageOf("2.xml", "11:00", "12:00"), packageOf("1.xml", "10:00", "11:00")),
+			),
+			"/index.xml", "10:15", "b c d e f", "/index.xml /3.xml /archive.xml /1.xml /2.xml",
+		},
+		"an archive without times": {
+			with(past(false), "/archive.xml", urlset(archiveOf("changelist"), packageOf("1.xml", "", ""), packageOf("2.xml", "", ""))),
+			"/index.xml", "10:15", "b c d e f", "/index.xml /3.xml /archive.xml /1.xml /2.xml",
+		},
+		"a list that is live, too": {
+			with(
+				past(false), "/archive.xml",
+				urlset(
+					archiveOf("changelist"), packageOf("1.xml", "10:00", "11:00"),
+					packageOf("2.xml", "11:00", "12:00"), packageOf("3.xml", "12:00", ""),
+				),
+			),
+			"/index.xml", "10:15", "b c d e f", "/index.xml /3.xml /archive.xml /1.xml /2.xml",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, tt.pages)
+			w := newNetwork(t, tt.pages)
 			got, covered, err := visits(t, w.client(lists.Config{}), site+tt.uri, tt.since)
 			if err != nil || got != tt.want || !covered.Until.Equal(at("12:20")) || !covered.Open {
 				t.Errorf("visited %q, want %q; %+v, %v", got, tt.want, covered, err)
@@ -198,22 +245,43 @@ func TestAnArchiveThatDoesNotReach(t *testing.T) {
 		want, until    string
 		earliest, logs string
 	}{
-		"begins later":           {past(false), "09:00", "", "09:00", "10:00", ""},
-		"a hole in it":           {with("/archive.xml", page{body: urlset(archiveOf("changelist"), packageOf("1.xml", "10:00", "11:00"))}), "10:15", "b", "11:00", "", ""},
-		"the hole, from there":   {with("/archive.xml", page{body: urlset(archiveOf("changelist"), packageOf("1.xml", "10:00", "11:00"))}), "11:00", "", "11:00", "12:00", ""},
-		"a list is away":         {with("/2.xml", page{status: 404}), "10:15", "b", "11:00", "", "404"},
-		"a list is broken":       {with("/1.xml", page{body: "<urlset"}), "10:15", "", "10:15", "12:00", "well-formed"},
-		"it is away":             {with("/archive.xml", page{status: 404}), "10:15", "", "10:15", "12:00", "404"},
-		"it is no archive":       {with("/archive.xml", page{body: urlset(taken("10:00", ""))}), "10:15", "", "10:15", "12:00", "resourcelist"},
-		"it is at another host":  {with("/index.xml", page{body: sitemapindex(changed("12:00", ""), link("archives", "https://elsewhere.example/"), listed("/3.xml", "12:00", ""))}), "10:15", "", "10:15", "12:00", "elsewhere"},
-		"its lists lead to it":   {with("/archive.xml", page{body: urlset(archiveOf("changelist"), packageOf("archive.xml", "10:00", "12:00"))}), "10:15", "", "10:15", "12:00", "changelist-archive"},
-		"an index has the hole":  {with("/archive.xml", page{body: urlset(archiveOf("changelist"), packageOf("old.xml", "10:00", "12:00"))}), "10:15", "", "10:15", "12:00", "404"},
-		"an empty live index":    {with("/index.xml", page{body: sitemapindex(changed("12:00", ""), link("archives", "/archive.xml"))}), "10:15", "b c d", "12:00", "", ""},
-		"it leads to itself":     {with("/archive.xml", page{body: sitemapindex(listed("/archive.xml", "", ""))}), "10:15", "", "10:15", "12:00", "itself"},
-		"a list at another host": {with("/archive.xml", page{body: urlset(archiveOf("changelist"), "<url><loc>https://elsewhere.example/1.xml</loc></url>")}), "10:15", "", "10:15", "12:00", "elsewhere"},
+		"begins later": {past(false), "09:00", "", "09:00", "10:00", ""},
+		"a hole in it": {with(
+			"/archive.xml", page{body: urlset(archiveOf("changelist"), packageOf("1.xml", "10:00", "11:00"))},
+		), "10:15", "b", "11:00", "", ""},
+		"the hole, from there": {with(
+			"/archive.xml", page{body: urlset(archiveOf("changelist"), packageOf("1.xml", "10:00", "11:00"))},
+		), "11:00", "", "11:00", "12:00", ""},
+		"a list is away":   {with("/2.xml", page{status: 404}), "10:15", "b", "11:00", "", "404"},
+		"a list is broken": {with("/1.xml", page{body: "<urlset"}), "10:15", "", "10:15", "12:00", "well-formed"},
+		"it is away":       {with("/archive.xml", page{status: 404}), "10:15", "", "10:15", "12:00", "404"},
+		"it is no archive": {with("/archive.xml", page{body: urlset(taken("10:00", ""))}), "10:15", "", "10:15", "12:00", "resourcelist"},
+		"it is at another host": {
+			with(
+				"/index.xml",
+				page{body: sitemapindex(changed("12:00", ""), link("archives", "https://elsewhere.example/"), listed("/3.xml", "12:00", ""))},
+			),
+			"10:15", "", "10:15", "12:00", "elsewhere",
+		},
+		"its lists lead to it": {with(
+			"/archive.xml", page{body: urlset(archiveOf("changelist"), packageOf("archive.xml", "10:00", "12:00"))},
+		), "10:15", "", "10:15", "12:00", "changelist-archive"},
+		"an index has the hole": {with(
+			"/archive.xml", page{body: urlset(archiveOf("changelist"), packageOf("old.xml", "10:00", "12:00"))},
+		), "10:15", "", "10:15", "12:00", "404"},
+		"an empty live index": {with(
+			"/index.xml", page{body: sitemapindex(changed("12:00", ""), link("archives", "/archive.xml"))},
+		), "10:15", "b c d", "12:00", "", ""},
+		"it leads to itself": {with(
+			"/archive.xml", page{body: sitemapindex(listed("/archive.xml", "", ""))},
+		), "10:15", "", "10:15", "12:00", "itself"},
+		"a list at another host": {
+			with("/archive.xml", page{body: urlset(archiveOf("changelist"), "<url><loc>https://elsewhere.example/1.xml</loc></url>")}),
+			"10:15", "", "10:15", "12:00", "elsewhere",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, tt.pages)
+			w := newNetwork(t, tt.pages)
 			got, covered, err := visits(t, w.client(lists.Config{}), site+"/index.xml", tt.since)
 			if got != tt.want || !covered.Until.Equal(at(tt.until)) {
 				t.Errorf("visited %q, %+v", got, covered)
@@ -228,14 +296,14 @@ func TestAnArchiveThatDoesNotReach(t *testing.T) {
 		})
 	}
 	for _, uri := range []string{"/archive.xml", "/1.xml"} {
-		w := newWorld(t, with(uri, page{status: http.StatusServiceUnavailable}))
+		w := newNetwork(t, with(uri, page{status: http.StatusServiceUnavailable}))
 		_, covered, err := visits(t, w.client(lists.Config{}), site+"/index.xml", "10:15")
 		if _, busy := errors.AsType[*lists.BusyError](err); !busy || !covered.Until.Equal(at("10:15")) {
 			t.Errorf("%s is busy: %+v, %v", uri, covered, err)
 		}
 	}
 	enough := fmt.Errorf("enough: %w", lists.ErrAnswer)
-	w := newWorld(t, past(false))
+	w := newNetwork(t, past(false))
 	_, err := w.client(lists.Config{}).Changes(t.Context(), site+"/index.xml", at("10:15"), func(payload.Entry) error { return enough })
 	if !errors.Is(err, enough) {
 		t.Errorf("the error of a visit: %v", err)
@@ -247,7 +315,7 @@ func TestChangeDumpByTheArchive(t *testing.T) {
 	pages := dumps()
 	pages["/index.xml"] = page{body: sitemapindex(bundled("12:00", ""), link("archives", "/archive.xml"), listed("/3.xml", "12:00", ""))}
 	pages["/archive.xml"] = page{body: urlset(archiveOf("changedump"), packageOf("1.xml", "10:00", "11:00"), packageOf("2.xml", "11:00", "12:00"))}
-	got, covered, err := packages(t, newWorld(t, pages).client(lists.Config{}), site+"/index.xml", "10:40")
+	got, covered, err := packages(t, newNetwork(t, pages).client(lists.Config{}), site+"/index.xml", "10:40")
 	want := "b[10:30-11:00] c[11:00-11:30] d[11:30-12:00] e[12:00-12:10] f[12:10-12:20]"
 	if err != nil || got != want || !covered.Until.Equal(at("12:20")) {
 		t.Errorf("visited %q, %+v, %v", got, covered, err)

@@ -45,44 +45,100 @@ func TestBadDocuments(t *testing.T) {
 		want  error
 		words string
 	}{
-		"a list that never ends":             {map[string]page{"/l": {reader: io.MultiReader(strings.NewReader(begin), &endless{text: change("a", "10:10")})}}, payload.ErrTooManyEntries, "5"},
-		"white space that never ends":        {map[string]page{"/l": {reader: io.MultiReader(strings.NewReader(begin), &endless{text: "\n"})}}, payload.ErrTooLarge, "4000"},
-		"too many entries":                   {map[string]page{"/l": {body: urlset(changed("10:00", ""), strings.Repeat(change("a", "10:10"), 6))}}, payload.ErrTooManyEntries, "5"},
-		"too many parts":                     {map[string]page{"/l": {body: sitemapindex(changed("10:00", ""), strings.Repeat(listed("/x", "", ""), 4))}}, payload.ErrTooManyEntries, "3"},
-		"too deep":                           {map[string]page{"/l": {body: urlset(strings.Repeat("<x>", 50))}}, payload.ErrTooDeep, ""},
-		"a doctype":                          {map[string]page{"/l": {body: `<!DOCTYPE urlset [<!ENTITY a "b">]>` + urlset()}}, payload.ErrDoctype, ""},
-		"broken off":                         {map[string]page{"/l": {body: begin + change("a", "10:10")}}, payload.ErrSyntax, ""},
-		"the connection breaks":              {map[string]page{"/l": {reader: io.MultiReader(strings.NewReader(begin+change("a", "10:10")), failing{})}}, errBroken, ""},
-		"a page":                             {map[string]page{"/l": {body: "<html><body>not found</body></html>"}}, payload.ErrNotResourceSync, ""},
-		"nothing":                            {map[string]page{"/l": {}}, payload.ErrSyntax, ""},
-		"a Capability List":                  {map[string]page{"/l": {body: urlset(up, md(`capability="capabilitylist"`))}}, lists.ErrAnswer, "capabilitylist"},
-		"a Resource List":                    {map[string]page{"/l": {body: urlset(taken("10:00", ""), resource("a"))}}, lists.ErrAnswer, "resourcelist"},
-		"a bomb":                             {map[string]page{"/l": {body: packed(t, begin+strings.Repeat(" ", 1<<18)), header: map[string]string{"Content-Encoding": "gzip"}}}, payload.ErrTooLarge, "4000"},
-		"a bomb in a file":                   {map[string]page{"/l": {body: packed(t, begin+strings.Repeat(" ", 1<<18))}}, payload.ErrTooLarge, "4000"},
-		"a bomb in a bomb":                   {map[string]page{"/l": {body: packed(t, packed(t, begin+strings.Repeat(" ", 1<<18))), header: map[string]string{"Content-Encoding": "gzip"}}}, payload.ErrTooLarge, "4000"},
-		"packed nothing, for ever":           {map[string]page{"/l": {reader: &endless{text: packed(t, "")}, header: map[string]string{"Content-Encoding": "gzip"}}}, payload.ErrTooLarge, "4000"},
-		"packed nothing, packed":             {map[string]page{"/l": {body: packed(t, strings.Repeat(packed(t, ""), 500)), header: map[string]string{"Content-Encoding": "gzip"}}}, payload.ErrTooLarge, "4000"},
-		"not packed as it says":              {map[string]page{"/l": {body: urlset(), header: map[string]string{"Content-Encoding": "gzip"}}}, lists.ErrAnswer, "gzip"},
-		"an unknown coding":                  {map[string]page{"/l": {body: urlset(), header: map[string]string{"Content-Encoding": "br"}}}, lists.ErrAnswer, `"br"`},
-		"404":                                {nil, lists.ErrAnswer, "404"},
-		"401":                                {map[string]page{"/l": {status: 401}}, lists.ErrAnswer, "401"},
-		"304 that nobody asked for":          {map[string]page{"/l": {status: 304}}, lists.ErrAnswer, "304"},
-		"an index that points to itself":     {map[string]page{"/l": {body: sitemapindex(changed("10:00", ""), listed(site+"/l", "10:00", ""))}}, lists.ErrLoop, "itself"},
-		"an index within an index":           {map[string]page{"/l": {body: sitemapindex(changed("10:00", ""), listed("/m", "10:00", ""))}, "/m": {body: sitemapindex(changed("10:00", ""), listed("/l", "10:00", ""))}}, lists.ErrLoop, "within"},
-		"a list that redirects to its index": {map[string]page{"/l": {body: sitemapindex(changed("10:00", ""), listed("/m", "10:00", ""))}, "/m": redirect("/l")}, lists.ErrLoop, "within"},
-		"an index to another host":           {map[string]page{"/l": {body: sitemapindex(changed("10:00", ""), listed("https://elsewhere.example/1", "10:00", ""))}}, lists.ErrOtherHost, "elsewhere.example"},
-		"an index to another port":           {map[string]page{"/l": {body: sitemapindex(changed("10:00", ""), listed("https://source.example:8443/1", "10:00", ""))}}, lists.ErrOtherHost, "8443"},
-		"an index to a file":                 {map[string]page{"/l": {body: sitemapindex(changed("10:00", ""), listed("file:///etc/passwd", "10:00", ""))}}, lists.ErrAnswer, "file"},
-		"an index to a user":                 {map[string]page{"/l": {body: sitemapindex(changed("10:00", ""), listed("https://a:b@source.example/", "10:00", ""))}}, lists.ErrAnswer, "user"},
-		"a redirect to another host":         {map[string]page{"/l": redirect("https://elsewhere.example/l")}, lists.ErrOtherHost, "elsewhere.example"},
-		"redirects without end":              {map[string]page{"/l": redirect("/l")}, lists.ErrLoop, ""},
+		"a list that never ends": {map[string]page{
+			"/l": {reader: io.MultiReader(strings.NewReader(begin), &endless{text: change("a", "10:10")})},
+		}, payload.ErrTooManyEntries, "5"},
+		"white space that never ends": {map[string]page{
+			"/l": {reader: io.MultiReader(strings.NewReader(begin), &endless{text: "\n"})},
+		}, payload.ErrTooLarge, "4000"},
+		"too many entries": {map[string]page{
+			"/l": {body: urlset(changed("10:00", ""), strings.Repeat(change("a", "10:10"), 6))},
+		}, payload.ErrTooManyEntries, "5"},
+		"too many parts": {map[string]page{
+			"/l": {body: sitemapindex(changed("10:00", ""), strings.Repeat(listed("/x", "", ""), 4))},
+		}, payload.ErrTooManyEntries, "3"},
+		"too deep": {map[string]page{"/l": {body: urlset(strings.Repeat("<x>", 50))}}, payload.ErrTooDeep, ""},
+		"a doctype": {map[string]page{
+			"/l": {body: `<!DOCTYPE urlset [<!ENTITY a "b">]>` + urlset()},
+		}, payload.ErrDoctype, ""},
+		"broken off": {map[string]page{"/l": {body: begin + change("a", "10:10")}}, payload.ErrSyntax, ""},
+		"the connection breaks": {map[string]page{
+			"/l": {reader: io.MultiReader(strings.NewReader(begin+change("a", "10:10")), failing{})},
+		}, errBroken, ""},
+		"a page":  {map[string]page{"/l": {body: "<html><body>not found</body></html>"}}, payload.ErrNotResourceSync, ""},
+		"nothing": {map[string]page{"/l": {}}, payload.ErrSyntax, ""},
+		"a Capability List": {map[string]page{
+			"/l": {body: urlset(up, md(`capability="capabilitylist"`))},
+		}, lists.ErrAnswer, "capabilitylist"},
+		"a Resource List": {map[string]page{
+			"/l": {body: urlset(taken("10:00", ""), resource("a"))},
+		}, lists.ErrAnswer, "resourcelist"},
+		"a bomb": {
+			map[string]page{"/l": {body: packed(t, begin+strings.Repeat(" ", 1<<18)), header: map[string]string{"Content-Encoding": "gzip"}}},
+			payload.ErrTooLarge, "4000",
+		},
+		"a bomb in a file": {map[string]page{
+			"/l": {body: packed(t, begin+strings.Repeat(" ", 1<<18))},
+		}, payload.ErrTooLarge, "4000"},
+		"a bomb in a bomb": {
+			map[string]page{
+				"/l": {body: packed(t, packed(t, begin+strings.Repeat(" ", 1<<18))), header: map[string]string{"Content-Encoding": "gzip"}},
+			},
+			payload.ErrTooLarge, "4000",
+		},
+		"packed nothing, for ever": {map[string]page{
+			"/l": {reader: &endless{text: packed(t, "")}, header: map[string]string{"Content-Encoding": "gzip"}},
+		}, payload.ErrTooLarge, "4000"},
+		"packed nothing, packed": {
+			map[string]page{"/l": {body: packed(t, strings.Repeat(packed(t, ""), 500)), header: map[string]string{"Content-Encoding": "gzip"}}},
+			payload.ErrTooLarge, "4000",
+		},
+		"not packed as it says": {map[string]page{
+			"/l": {body: urlset(), header: map[string]string{"Content-Encoding": "gzip"}},
+		}, lists.ErrAnswer, "gzip"},
+		"an unknown coding": {map[string]page{
+			"/l": {body: urlset(), header: map[string]string{"Content-Encoding": "br"}},
+		}, lists.ErrAnswer, `"br"`},
+		"404":                       {nil, lists.ErrAnswer, "404"},
+		"401":                       {map[string]page{"/l": {status: 401}}, lists.ErrAnswer, "401"},
+		"304 that nobody asked for": {map[string]page{"/l": {status: 304}}, lists.ErrAnswer, "304"},
+		"an index that points to itself": {map[string]page{
+			"/l": {body: sitemapindex(changed("10:00", ""), listed(site+"/l", "10:00", ""))},
+		}, lists.ErrLoop, "itself"},
+		"an index within an index": {
+			map[string]page{
+				"/l": {body: sitemapindex(changed("10:00", ""), listed("/m", "10:00", ""))},
+				"/m": {body: sitemapindex(changed("10:00", ""), listed("/l", "10:00", ""))},
+			},
+			lists.ErrLoop, "within",
+		},
+		"a list that redirects to its index": {map[string]page{
+			"/l": {body: sitemapindex(changed("10:00", ""), listed("/m", "10:00", ""))}, "/m": redirect("/l"),
+		}, lists.ErrLoop, "within"},
+		"an index to another host": {
+			map[string]page{"/l": {body: sitemapindex(changed("10:00", ""), listed("https://elsewhere.example/1", "10:00", ""))}},
+			lists.ErrOtherHost, "elsewhere.example",
+		},
+		"an index to another port": {map[string]page{
+			"/l": {body: sitemapindex(changed("10:00", ""), listed("https://source.example:8443/1", "10:00", ""))},
+		}, lists.ErrOtherHost, "8443"},
+		"an index to a file": {map[string]page{
+			"/l": {body: sitemapindex(changed("10:00", ""), listed("file:///etc/passwd", "10:00", ""))},
+		}, lists.ErrAnswer, "file"},
+		"an index to a user": {map[string]page{
+			"/l": {body: sitemapindex(changed("10:00", ""), listed("https://a:b@source.example/", "10:00", ""))},
+		}, lists.ErrAnswer, "user"},
+		"a redirect to another host": {map[string]page{
+			"/l": redirect("https://elsewhere.example/l"),
+		}, lists.ErrOtherHost, "elsewhere.example"},
+		"redirects without end": {map[string]page{"/l": redirect("/l")}, lists.ErrLoop, ""},
 		"more documents than the limit": {map[string]page{
 			"/l": {body: sitemapindex(changed("10:00", ""), listed("/1", "", ""), listed("/2", "", ""), listed("/3", "", ""))},
 			"/1": redirect("/1a"), "/1a": {body: urlset(changed("10:00", "11:00"))}, "/2": redirect("/2a"), "/2a": {body: urlset(changed("11:00", ""))},
 		}, lists.ErrLoop, "4"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, tt.pages)
+			w := newNetwork(t, tt.pages)
 			got, _, err := visits(t, w.client(lists.Config{Limits: small}), site+"/l", "")
 			if !errors.Is(err, tt.want) || !strings.Contains(fmt.Sprint(err), tt.words) {
 				t.Errorf("error %v, want %v about %q", err, tt.want, tt.words)
@@ -132,7 +188,7 @@ func TestHosts(t *testing.T) {
 		{"http://[::1]:80/l", "http://[::1]/m", nil, "http://[::1]/m"},
 		{"http://127.0.0.1:8090/l", "http://127.0.0.1:8091/m", nil, ""},
 	} {
-		w := newWorld(t, map[string]page{
+		w := newNetwork(t, map[string]page{
 			tt.start: {body: sitemapindex(changed("10:00", ""), listed(tt.leads, "", ""))},
 			tt.asked: list,
 		})
@@ -155,7 +211,7 @@ func TestBusy(t *testing.T) {
 		{http.StatusBadGateway, "100000", time.Hour},
 		{http.StatusRequestTimeout, "soon", 0},
 	} {
-		w := newWorld(t, map[string]page{"/l": {status: tt.status, header: map[string]string{"Retry-After": tt.after}}})
+		w := newNetwork(t, map[string]page{"/l": {status: tt.status, header: map[string]string{"Retry-After": tt.after}}})
 		_, _, err := visits(t, w.client(lists.Config{}), site+"/l", "")
 		if busy, ok := errors.AsType[*lists.BusyError](err); !ok || busy.RetryAfter != tt.want || busy.Status != tt.status {
 			t.Errorf("%d, Retry-After %q: %v", tt.status, tt.after, err)
@@ -167,14 +223,14 @@ func TestBusy(t *testing.T) {
 func TestBusyOnTheWay(t *testing.T) {
 	pages := history("/index.xml")
 	pages["/2.xml"] = page{status: http.StatusServiceUnavailable}
-	w := newWorld(t, pages)
+	w := newNetwork(t, pages)
 	got, covered, err := visits(t, w.client(lists.Config{}), site+"/index.xml", "10:15")
 	if _, ok := errors.AsType[*lists.BusyError](err); !ok || got != "b" || !covered.Until.Equal(at("11:00")) {
 		t.Errorf("visited %q, covered %+v, %v", got, covered, err)
 	}
 	pages["/index.xml"] = page{status: http.StatusServiceUnavailable}
 	for _, uri := range []string{"/1.xml", "/open.xml"} {
-		w = newWorld(t, pages)
+		w = newNetwork(t, pages)
 		_, _, err := visits(t, w.client(lists.Config{}), site+uri, "10:15")
 		if _, ok := errors.AsType[*lists.BusyError](err); !ok {
 			t.Errorf("%s: %v", uri, err)
@@ -190,7 +246,7 @@ func (h hanging) Read([]byte) (int, error) { <-h.done; return 0, io.ErrUnexpecte
 // A document that comes too slowly is given up.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
+		w := newNetwork(t, nil)
 		slow := roundTrip(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(hanging{r.Context().Done()}), Request: r}, nil
 		})

@@ -39,8 +39,8 @@ func (c *Client) Changes(ctx context.Context, uri string, since time.Time,
 		return Covered{}, err
 	}
 	w.visitAll = w.entriesTo(visit)
-	if isMemory(at) {
-		err = w.memory(ctx, at)
+	if isChangeMemory(at) {
+		err = w.changeMemory(ctx, at)
 	} else {
 		err = w.begin(ctx, at)
 	}
@@ -49,7 +49,7 @@ func (c *Client) Changes(ctx context.Context, uri string, since time.Time,
 
 // Memory is Changes for the change memory of a hub, wherever it is: it is asked page after
 // page, each from where the one before ended. Changes tells one by its name, memory?topic=URI.
-func (c *Client) Memory(ctx context.Context, uri string, since time.Time,
+func (c *Client) ChangeMemory(ctx context.Context, uri string, since time.Time,
 	visit func(payload.Entry) error,
 ) (Covered, error) {
 	w, at, err := c.walk(uri, payload.CapChangeList, since)
@@ -57,7 +57,7 @@ func (c *Client) Memory(ctx context.Context, uri string, since time.Time,
 		return Covered{}, err
 	}
 	w.visitAll = w.entriesTo(visit)
-	err = w.memory(ctx, at)
+	err = w.changeMemory(ctx, at)
 	return w.covered(), err
 }
 
@@ -116,7 +116,7 @@ type list struct {
 }
 
 // fetch reads the list, or index, at an address; told is what an index says of it.
-func (w *walk) fetch(ctx context.Context, at *url.URL, told part) (*list, error) {
+func (w *walk) fetch(ctx context.Context, at *url.URL, listed part) (*list, error) {
 	k := w.c.recall(at, w.end)
 	d, err := w.reading.open(ctx, at, w.want, w.end, k)
 	if err != nil {
@@ -135,11 +135,11 @@ func (w *walk) fetch(ctx context.Context, at *url.URL, told part) (*list, error)
 	}
 	l.oldest, l.newest = l.extremes()
 	w.learn(l)
-	l.from = cmp.Or(now.from, told.from)
+	l.from = cmp.Or(now.from, listed.from)
 	if l.guessed = l.from.IsZero() && !d.oldest.IsZero(); l.guessed {
 		l.from = d.oldest
 	}
-	l.until = cmp.Or(now.until, told.until)
+	l.until = cmp.Or(now.until, listed.until)
 	return l, nil
 }
 
@@ -150,7 +150,7 @@ func (w *walk) joins(l *list) bool {
 }
 
 // take visits what the list has from end on, and moves end.
-func (w *walk) take(ctx context.Context, l *list) error {
+func (w *walk) read(ctx context.Context, l *list) error {
 	if w.lists++; l.unchanged {
 		w.same++
 	} else if err := w.visitAll(ctx, l); err != nil {
@@ -255,7 +255,7 @@ func (w *walk) begin(ctx context.Context, at *url.URL) error {
 	}
 	if !l.until.IsZero() && !w.end.IsZero() && l.until.Before(w.end) {
 		w.keep(l) // it has nothing of interest
-	} else if err := w.take(ctx, l); err != nil {
+	} else if err := w.read(ctx, l); err != nil {
 		return err
 	}
 	if l.until.IsZero() {
@@ -276,7 +276,7 @@ func (w *walk) before(ctx context.Context, l *list) error {
 			return w.index(ctx, next)
 		}
 		if w.joins(next) {
-			if err := w.take(ctx, next); err != nil {
+			if err := w.read(ctx, next); err != nil {
 				return err
 			}
 		}
@@ -306,7 +306,7 @@ func (w *walk) follow(ctx context.Context, l *list) error {
 	case !joined:
 		return w.hole(l)
 	}
-	return w.take(ctx, l)
+	return w.read(ctx, l)
 }
 
 // orElse is what is returned where no other list was found: err if asking again may
@@ -325,11 +325,11 @@ func (w *walk) sibling(ctx context.Context, l *list) (*list, error) {
 	if ref == "" && l.up != "" {
 		up, err := w.lead(l.uri, l.up)
 		if err != nil {
-			return nil, w.toldOf(err)
+			return nil, w.logFinal(err)
 		}
 		set, err := w.capabilityList(ctx, up)
 		if err != nil {
-			return nil, w.toldOf(err)
+			return nil, w.logFinal(err)
 		}
 		ref, base = *set.offered(w.want), up
 	}
@@ -338,18 +338,18 @@ func (w *walk) sibling(ctx context.Context, l *list) (*list, error) {
 	}
 	at, err := w.lead(base, ref)
 	if err != nil {
-		return nil, w.toldOf(err)
+		return nil, w.logFinal(err)
 	}
 	if w.seen[at.String()] {
 		return nil, nil
 	}
 	next, err := w.fetch(ctx, at, part{})
-	return next, w.toldOf(err)
+	return next, w.logFinal(err)
 }
 
 // toldOf logs an error that will not pass, and returns it: what it kept from being
 // read may not matter.
-func (w *walk) toldOf(err error) error {
+func (w *walk) logFinal(err error) error {
 	if err != nil && final(err) {
 		w.c.cfg.Logger.Warn("what follows a Change List cannot be read", "reason", legible.Cut(err.Error()))
 	}

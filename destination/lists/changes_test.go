@@ -39,31 +39,53 @@ func TestChanges(t *testing.T) {
 		open       bool
 		asked      string
 	}{
-		"an open list, all of it":                   {plain, "/list.xml", "", "a b", "10:20", true, "/list.xml"},
-		"an open list, the end of it":               {plain, "/list.xml", "10:20", "b", "10:20", true, "/list.xml"},
-		"an open list, nothing new":                 {plain, "/list.xml", "10:30", "", "10:30", true, "/list.xml"},
-		"an index, all of it":                       {history("/index.xml"), "/index.xml", "", "a b c d e f", "12:20", true, "/index.xml /1.xml /2.xml /3.xml"},
-		"an index, lists that are past":             {history("/index.xml"), "/index.xml", "11:01", "c d e f", "12:20", true, "/index.xml /2.xml /3.xml"},
-		"an index, a list that ends there":          {history("/index.xml"), "/index.xml", "11:00", "c d e f", "12:20", true, "/index.xml /1.xml /2.xml /3.xml"},
-		"an index, in the middle of a list":         {history("/index.xml"), "/index.xml", "11:15", "d e f", "12:20", true, "/index.xml /2.xml /3.xml"},
-		"an open list that begins later":            {history("/open.xml"), "/open.xml", "10:15", "b c d e f", "12:20", true, "/open.xml /index.xml /1.xml /2.xml /3.xml"},
-		"a closed list, and what follows":           {history("/index.xml"), "/1.xml", "10:00", "a b c d e f", "12:20", true, "/1.xml /index.xml /2.xml /3.xml"},
-		"a closed list that is past":                {history("/index.xml"), "/1.xml", "11:20", "d e f", "12:20", true, "/1.xml /index.xml /2.xml /3.xml"},
-		"a closed list without an index":            {withoutIndex(history("/open.xml"), "/1.xml"), "/2.xml", "11:00", "c d e f", "12:20", true, "/2.xml /capabilitylist.xml /open.xml"},
-		"a closed list that is the last":            {withoutIndex(history("/2.xml"), "/3.xml"), "/2.xml", "11:15", "d", "12:00", false, "/2.xml /capabilitylist.xml"},
-		"a closed list whose index is away":         {without(history("/index.xml"), "/index.xml"), "/1.xml", "10:15", "b", "11:00", false, "/1.xml /index.xml"},
-		"a closed list whose Capability is away":    {without(withoutIndex(history("/2.xml")), "/capabilitylist.xml"), "/1.xml", "10:15", "b", "11:00", false, "/1.xml /capabilitylist.xml"},
-		"an open list that is empty":                {map[string]page{"/e": {body: urlset(changed("10:00", ""))}}, "/e", "10:30", "", "10:30", true, "/e"},
-		"a closed list that is empty":               {map[string]page{"/e": {body: urlset(md(`capability="changelist" from="2026-03-01T10:00:00Z" until="2026-03-01T11:00:00Z"`))}}, "/e", "10:30", "", "11:00", false, "/e"},
-		"an index that says nothing of its lists":   {silent(history("/index.xml")), "/index.xml", "11:15", "d e f", "12:20", true, "/index.xml /1.xml /2.xml /3.xml"},
-		"an index out of order":                     {reversed(history("/index.xml")), "/index.xml", "11:15", "d e f", "12:20", true, "/index.xml /2.xml /3.xml"},
-		"an index whose last list is past":          {map[string]page{"/i": {body: sitemapindex(changed("10:00", "11:00"), listed(site+"/1.xml", "10:00", "11:00"))}}, "/i", "11:01", "", "11:01", false, "/i"},
-		"an index that says a list twice":           {map[string]page{"/i": {body: sitemapindex(changed("10:00", ""), listed("/l", "", ""), listed("/l", "", ""))}, "/l": {body: urlset(changed("10:00", ""), change("a", "10:10"))}}, "/i", "", "a", "10:10", true, "/i /l"},
-		"an index that is ahead of its list":        {map[string]page{"/i": {body: sitemapindex(changed("10:00", ""), listed("/l", "10:00", "11:00"))}, "/l": {body: urlset(changed("10:00", ""), change("a", "10:10"))}}, "/i", "", "a", "10:10", true, "/i /l"},
+		"an open list, all of it":           {plain, "/list.xml", "", "a b", "10:20", true, "/list.xml"},
+		"an open list, the end of it":       {plain, "/list.xml", "10:20", "b", "10:20", true, "/list.xml"},
+		"an open list, nothing new":         {plain, "/list.xml", "10:30", "", "10:30", true, "/list.xml"},
+		"an index, all of it":               {history("/index.xml"), "/index.xml", "", "a b c d e f", "12:20", true, "/index.xml /1.xml /2.xml /3.xml"},
+		"an index, lists that are past":     {history("/index.xml"), "/index.xml", "11:01", "c d e f", "12:20", true, "/index.xml /2.xml /3.xml"},
+		"an index, a list that ends there":  {history("/index.xml"), "/index.xml", "11:00", "c d e f", "12:20", true, "/index.xml /1.xml /2.xml /3.xml"},
+		"an index, in the middle of a list": {history("/index.xml"), "/index.xml", "11:15", "d e f", "12:20", true, "/index.xml /2.xml /3.xml"},
+		"an open list that begins later":    {history("/open.xml"), "/open.xml", "10:15", "b c d e f", "12:20", true, "/open.xml /index.xml /1.xml /2.xml /3.xml"},
+		"a closed list, and what follows":   {history("/index.xml"), "/1.xml", "10:00", "a b c d e f", "12:20", true, "/1.xml /index.xml /2.xml /3.xml"},
+		"a closed list that is past":        {history("/index.xml"), "/1.xml", "11:20", "d e f", "12:20", true, "/1.xml /index.xml /2.xml /3.xml"},
+		"a closed list without an index":    {withoutIndex(history("/open.xml"), "/1.xml"), "/2.xml", "11:00", "c d e f", "12:20", true, "/2.xml /capabilitylist.xml /open.xml"},
+		"a closed list that is the last":    {withoutIndex(history("/2.xml"), "/3.xml"), "/2.xml", "11:15", "d", "12:00", false, "/2.xml /capabilitylist.xml"},
+		"a closed list whose index is away": {without(history("/index.xml"), "/index.xml"), "/1.xml", "10:15", "b", "11:00", false, "/1.xml /index.xml"},
+		"a closed list whose Capability is away": {without(
+			withoutIndex(history("/2.xml")), "/capabilitylist.xml",
+		), "/1.xml", "10:15", "b", "11:00", false, "/1.xml /capabilitylist.xml"},
+		"an open list that is empty": {map[string]page{
+			"/e": {body: urlset(changed("10:00", ""))},
+		}, "/e", "10:30", "", "10:30", true, "/e"},
+		"a closed list that is empty": {
+			map[string]page{"/e": {body: urlset(md(`capability="changelist" from="2026-03-01T10:00:00Z" until="2026-03-01T11:00:00Z"`))}},
+			"/e", "10:30", "", "11:00", false, "/e",
+		},
+		"an index that says nothing of its lists": {silent(history("/index.xml")), "/index.xml", "11:15", "d e f", "12:20", true, "/index.xml /1.xml /2.xml /3.xml"},
+		"an index out of order":                   {reversed(history("/index.xml")), "/index.xml", "11:15", "d e f", "12:20", true, "/index.xml /2.xml /3.xml"},
+		"an index whose last list is past": {
+			map[string]page{"/i": {body: sitemapindex(changed("10:00", "11:00"), listed(site+"/1.xml", "10:00", "11:00"))}},
+			"/i", "11:01", "", "11:01", false, "/i",
+		},
+		"an index that says a list twice": {
+			map[string]page{
+				"/i": {body: sitemapindex(changed("10:00", ""), listed("/l", "", ""), listed("/l", "", ""))},
+				"/l": {body: urlset(changed("10:00", ""), change("a", "10:10"))},
+			},
+			"/i", "", "a", "10:10", true, "/i /l",
+		},
+		"an index that is ahead of its list": {
+			map[string]page{
+				"/i": {body: sitemapindex(changed("10:00", ""), listed("/l", "10:00", "11:00"))},
+				"/l": {body: urlset(changed("10:00", ""), change("a", "10:10"))},
+			},
+			"/i", "", "a", "10:10", true, "/i /l",
+		},
 		"no index, but the Capability List has one": {withoutIndex(history("/index.xml")), "/open.xml", "11:15", "d e f", "12:20", true, "/open.xml /capabilitylist.xml /index.xml /2.xml /3.xml"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, tt.pages)
+			w := newNetwork(t, tt.pages)
 			got, covered, err := visits(t, w.client(lists.Config{}), site+tt.uri, tt.since)
 			if err != nil || got != tt.want {
 				t.Errorf("visited %q, want %q (error %v)", got, tt.want, err)
@@ -117,7 +139,9 @@ func TestWhatIsNotKeptIsGone(t *testing.T) {
 		"an open list":   {history("/open.xml"), "/open.xml", "09:59", "10:00"},
 		"no index":       {without(history("/open.xml"), "/index.xml"), "/open.xml", "10:10", "12:00"},
 		"no link at all": {map[string]page{"/l": {body: urlset(md(`capability="changelist" from="2026-03-01T12:00:00Z"`))}}, "/l", "10:10", "12:00"},
-		"no from":        {map[string]page{"/l": {body: urlset(md(`capability="changelist"`), change("a", "12:10"), change("b", "12:20"))}}, "/l", "12:00", "12:10"},
+		"no from": {map[string]page{
+			"/l": {body: urlset(md(`capability="changelist"`), change("a", "12:10"), change("b", "12:20"))},
+		}, "/l", "12:00", "12:10"},
 		"an empty index": {map[string]page{"/i": {body: sitemapindex(changed("12:00", ""))}}, "/i", "10:00", "12:00"},
 		"410": {
 			map[string]page{"/m": {status: http.StatusGone, header: map[string]string{"X-Hub-Memory-Earliest": clock("12:30")}}},
@@ -126,7 +150,7 @@ func TestWhatIsNotKeptIsGone(t *testing.T) {
 		"410 without a time": {map[string]page{"/m": {status: http.StatusGone}}, "/m", "10:00", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, tt.pages)
+			w := newNetwork(t, tt.pages)
 			got, covered, err := visits(t, w.client(lists.Config{}), site+tt.uri, tt.since)
 			gone, ok := errors.AsType[*lists.GoneError](err)
 			if !ok || !errors.Is(err, lists.ErrGone) || !gone.Earliest.Equal(at(tt.earliest)) {
@@ -148,7 +172,7 @@ func TestAHoleIsNotPassedOver(t *testing.T) {
 	pages := history("/index.xml")
 	pages["/index.xml"] = page{body: sitemapindex(changed("10:00", ""),
 		listed(site+"/1.xml", "10:00", "11:00"), listed(site+"/3.xml", "12:00", ""))}
-	w := newWorld(t, pages)
+	w := newNetwork(t, pages)
 	c := w.client(lists.Config{})
 	got, covered, err := visits(t, c, site+"/index.xml", "10:15")
 	if got != "b" || err != nil || !covered.Until.Equal(at("11:00")) || covered.Open {
@@ -165,7 +189,7 @@ func TestAHoleIsNotPassedOver(t *testing.T) {
 
 // The same change is in both of two lists that overlap: it is visited once.
 func TestListsThatOverlap(t *testing.T) {
-	w := newWorld(t, map[string]page{
+	w := newNetwork(t, map[string]page{
 		"/i": {body: sitemapindex(changed("10:00", ""), listed(site+"/1", "10:00", "11:00"), listed(site+"/2", "10:30", ""))},
 		"/1": {body: urlset(changed("10:00", "11:00"), change("a", "10:10"), change("b", "10:40"))},
 		"/2": {body: urlset(changed("10:30", ""), change("b", "10:40"), change("c", "11:10"))},
@@ -183,10 +207,13 @@ func TestAnIndexThatIsOld(t *testing.T) {
 	pages := history("/index.xml")
 	pages["/3.xml"] = page{body: urlset(changed("12:00", "13:00"), change("e", "12:10"))}
 	pages["/4.xml"] = page{body: urlset(changed("13:00", ""), change("g", "13:10"))}
-	w := newWorld(t, pages)
+	w := newNetwork(t, pages)
 	w.onAsk = func(uri string) {
 		if uri == site+"/3.xml" {
-			w.put("/index.xml", page{body: sitemapindex(changed("10:00", ""), listed(site+"/3.xml", "12:00", "13:00"), listed(site+"/4.xml", "13:00", ""))})
+			w.put(
+				"/index.xml",
+				page{body: sitemapindex(changed("10:00", ""), listed(site+"/3.xml", "12:00", "13:00"), listed(site+"/4.xml", "13:00", ""))},
+			)
 		}
 	}
 	got, covered, err := visits(t, w.client(lists.Config{}), site+"/index.xml", "11:15")
@@ -203,7 +230,7 @@ func TestASilentIndexThatIsOld(t *testing.T) {
 	pages := silent(history("/index.xml"))
 	pages["/3.xml"] = page{body: urlset(changed("12:00", "13:00"), change("e", "12:10"))}
 	pages["/4.xml"] = page{body: urlset(changed("13:00", ""), change("g", "13:10"))}
-	w := newWorld(t, pages)
+	w := newNetwork(t, pages)
 	w.onAsk = func(uri string) {
 		if uri == site+"/3.xml" {
 			ix := pages["/index.xml"].body
@@ -219,7 +246,7 @@ func TestASilentIndexThatIsOld(t *testing.T) {
 // An interval has both of its ends (core §7): the change at the seam of two lists may be in
 // the one that is closed.
 func TestAChangeAtTheSeam(t *testing.T) {
-	w := newWorld(t, map[string]page{
+	w := newNetwork(t, map[string]page{
 		"/index.xml": {body: sitemapindex(changed("10:00", ""),
 			listed(site+"/1.xml", "10:00", "11:00"), listed(site+"/2.xml", "11:00", ""))},
 		"/1.xml": {body: urlset(changed("10:00", "11:00"), change("a", "10:30"), change("seam", "11:00"))},
@@ -232,7 +259,7 @@ func TestAChangeAtTheSeam(t *testing.T) {
 
 // An open list gets one more change of the moment of its last, and is closed with it.
 func TestAChangeAtTheSeamOfAListThatWasOpen(t *testing.T) {
-	w := newWorld(t, map[string]page{
+	w := newNetwork(t, map[string]page{
 		"/list.xml": {body: urlset(changed("10:00", ""), change("a", "10:30"), change("d", "11:00"))},
 		"/capabilitylist.xml": {body: urlset(md(`capability="capabilitylist"`),
 			"<url><loc>"+site+"/list2.xml</loc>"+md(`capability="changelist"`)+"</url>")},
@@ -252,13 +279,19 @@ func TestAChangeAtTheSeamOfAListThatWasOpen(t *testing.T) {
 // new is visited, where it stands.
 func TestWithoutDatetime(t *testing.T) {
 	for _, tt := range []struct{ body, since, want string }{
-		{urlset(changed("10:00", ""), change("a", ""), change("b", "10:20"), change("c", ""), change("d", "10:40"), change("e", "")), "", "a b c d e"},
-		{urlset(changed("10:00", ""), change("a", ""), change("b", "10:20"), change("c", ""), change("d", "10:40"), change("e", "")), "10:30", "c d e"},
+		{urlset(
+			changed("10:00", ""), change("a", ""), change("b", "10:20"), change("c", ""),
+			change("d", "10:40"), change("e", ""),
+		), "", "a b c d e"},
+		{urlset(
+			changed("10:00", ""), change("a", ""), change("b", "10:20"), change("c", ""),
+			change("d", "10:40"), change("e", ""),
+		), "10:30", "c d e"},
 		{urlset(changed("10:00", ""), change("a", ""), change("b", "")), "10:30", "a b"},
 		{urlset(changed("10:00", ""), change("c", "10:40"), change("d", ""), change("a", "10:10"), change("b", "")), "", "a b c d"},
 		{urlset(changed("10:00", ""), change("c", "10:40"), change("d", ""), change("a", "10:10"), change("b", "")), "10:30", "b c d"},
 	} {
-		w := newWorld(t, map[string]page{"/l": {body: tt.body}})
+		w := newNetwork(t, map[string]page{"/l": {body: tt.body}})
 		if got, _, err := visits(t, w.client(lists.Config{}), site+"/l", tt.since); got != tt.want || err != nil {
 			t.Errorf("%s since %q: visited %q, want %q (%v)", tt.body, tt.since, got, tt.want, err)
 		}
@@ -270,7 +303,7 @@ func TestNamesOfLists(t *testing.T) {
 	pages := history("/index.xml")
 	pages["/bare.xml"] = page{body: urlset(md(`capability="changelist"`), change("a", "10:10"), change("b", "10:20"))}
 	pages["/bare2.xml"] = page{body: urlset(md(`capability="changelist"`), change("b", "10:20"))}
-	c := newWorld(t, pages).client(lists.Config{})
+	c := newNetwork(t, pages).client(lists.Config{})
 	names := func(uri string) (got []string) {
 		ctx := lists.WithNames(t.Context(), func(list string) { got = append(got, list) })
 		if _, err := c.Changes(ctx, site+uri, time.Time{}, func(payload.Entry) error { return nil }); err != nil {
@@ -290,22 +323,51 @@ func TestNamesOfLists(t *testing.T) {
 // What real Sources do is taken, and told with its clause.
 func TestOddLists(t *testing.T) {
 	for name, tt := range map[string]struct{ body, clause, words string }{
-		"out of order":       {urlset(changed("10:00", ""), change("b", "10:40"), change("a", "10:10")), "core §12.1", ""},
-		"an offset":          {urlset(changed("10:00", ""), strings.Replace(change("a", "12:10"), "12:10:00Z", "12:10:00+02:00", 1), change("b", "10:40")), "core §7", "UTC"},
-		"rs:md before loc":   {urlset(changed("10:00", ""), "<url>"+md(`change="created" datetime="2026-03-01T10:10:00Z"`)+"<loc>"+site+"/a</loc></url>", change("b", "10:40")), "core §7", "before loc"},
-		"no datetime":        {urlset(changed("10:00", ""), change("a", ""), change("b", "10:40")), "core §12.1", "datetime"},
-		"no from":            {urlset(up+md(`capability="changelist"`), change("a", "10:10"), change("b", "10:40")), "core §12.1", "from"},
-		"no capability":      {urlset(up+md(`from="2026-03-01T10:00:00Z"`), change("a", "10:10"), change("b", "10:40")), "core §7", "capability"},
-		"no rel=up":          {urlset(md(`capability="changelist" from="2026-03-01T10:00:00Z"`), change("a", "10:10"), change("b", "10:40")), "core §12.1", "up"},
-		"no loc":             {urlset(changed("10:00", ""), change("a", "10:10"), "<url>"+md(`change="deleted"`)+"</url>", change("b", "10:40")), "core §7", "loc"},
-		"a head at its end":  {urlset(change("a", "10:10"), change("b", "10:40"), changed("10:00", "")), "core §7", "behind"},
-		"a hash of no kind":  {urlset(changed("10:00", ""), strings.Replace(change("a", "10:10"), "datetime", `hash="crc:1" datetime`, 1), change("b", "10:40")), "core §7", "hash"},
-		"a future":           {urlset(changed("10:00", ""), change("a", "10:10"), strings.Replace(change("b", "10:40"), "2026", "3026", 1)), "core §7", "future"},
-		"a notification":     {urlset(md(`capability="change-notification" from="2026-03-01T10:00:00Z" until="2026-03-01T11:00:00Z"`), change("a", "10:10"), change("b", "10:40")), "core §7", "capability"},
-		"a day for datetime": {urlset(changed("10:00", ""), strings.Replace(change("a", "10:10"), "T10:10:00Z", "", 1), change("b", "10:40")), "core §7", "complete"},
+		"out of order": {urlset(changed("10:00", ""), change("b", "10:40"), change("a", "10:10")), "core §12.1", ""},
+		"an offset": {urlset(
+			changed("10:00", ""),
+			strings.Replace(change("a", "12:10"), "12:10:00Z", "12:10:00+02:00", 1),
+			change("b", "10:40"),
+		), "core §7", "UTC"},
+		"rs:md before loc": {
+			urlset(
+				changed("10:00", ""),
+				"<url>"+md(`change="created" datetime="2026-03-01T10:10:00Z"`)+"<loc>"+site+"/a</loc></url>",
+				change("b", "10:40"),
+			),
+			"core §7", "before loc",
+		},
+		"no datetime":   {urlset(changed("10:00", ""), change("a", ""), change("b", "10:40")), "core §12.1", "datetime"},
+		"no from":       {urlset(up+md(`capability="changelist"`), change("a", "10:10"), change("b", "10:40")), "core §12.1", "from"},
+		"no capability": {urlset(up+md(`from="2026-03-01T10:00:00Z"`), change("a", "10:10"), change("b", "10:40")), "core §7", "capability"},
+		"no rel=up": {urlset(
+			md(`capability="changelist" from="2026-03-01T10:00:00Z"`), change("a", "10:10"), change("b", "10:40"),
+		), "core §12.1", "up"},
+		"no loc": {urlset(
+			changed("10:00", ""), change("a", "10:10"), "<url>"+md(`change="deleted"`)+"</url>", change("b", "10:40"),
+		), "core §7", "loc"},
+		"a head at its end": {urlset(change("a", "10:10"), change("b", "10:40"), changed("10:00", "")), "core §7", "behind"},
+		"a hash of no kind": {urlset(
+			changed("10:00", ""),
+			strings.Replace(change("a", "10:10"), "datetime", `hash="crc:1" datetime`, 1),
+			change("b", "10:40"),
+		), "core §7", "hash"},
+		"a future": {urlset(
+			changed("10:00", ""), change("a", "10:10"), strings.Replace(change("b", "10:40"), "2026", "3026", 1),
+		), "core §7", "future"},
+		"a notification": {
+			urlset(
+				md(`capability="change-notification" from="2026-03-01T10:00:00Z" until="2026-03-01T11:00:00Z"`),
+				change("a", "10:10"), change("b", "10:40"),
+			),
+			"core §7", "capability",
+		},
+		"a day for datetime": {urlset(
+			changed("10:00", ""), strings.Replace(change("a", "10:10"), "T10:10:00Z", "", 1), change("b", "10:40"),
+		), "core §7", "complete"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, map[string]page{"/l": {body: tt.body}})
+			w := newNetwork(t, map[string]page{"/l": {body: tt.body}})
 			c := w.client(lists.Config{})
 			got, covered, err := visits(t, c, site+"/l", "10:05")
 			if name == "no from" { // then only what it has is sure
@@ -338,7 +400,7 @@ func TestOutOfOrderAndLong(t *testing.T) {
 		want[i] = name
 		inside[(i+entries/2)%entries] = strings.Replace(change(name, "10:"+name), "</url>", links, 1)
 	}
-	w := newWorld(t, map[string]page{"/l": {body: urlset(changed("10:00", ""), strings.Join(inside, ""))}})
+	w := newNetwork(t, map[string]page{"/l": {body: urlset(changed("10:00", ""), strings.Join(inside, ""))}})
 	if got, _, err := visits(t, w.client(lists.Config{}), site+"/l", ""); got != strings.Join(want, " ") || err != nil {
 		t.Errorf("visited %q, %v", got, err)
 	}
@@ -346,7 +408,7 @@ func TestOutOfOrderAndLong(t *testing.T) {
 
 // A server whose clock is ahead by years promises nothing for them.
 func TestAClockThatIsYearsAhead(t *testing.T) {
-	w := newWorld(t, map[string]page{"/l": {
+	w := newNetwork(t, map[string]page{"/l": {
 		header: map[string]string{"Date": "Thu, 01 Mar 3026 12:00:00 GMT"},
 		body:   urlset(md(`capability="changelist" from="2026-03-01T10:00:00Z" until="3026-03-01T11:00:00Z"`), change("a", "10:10")),
 	}})
@@ -367,15 +429,17 @@ func TestUnchanged(t *testing.T) {
 		"ETag":          {map[string]string{"ETag": `"1"`}, "/3.xml 304"},
 		"Last-Modified": {old, "/3.xml 304"},
 		"Last-Modified that the document may outrun": {young, "/3.xml"},
-		"an ETag that may be of that second":         {map[string]string{"ETag": `"1"`, "Last-Modified": young["Last-Modified"], "Date": young["Date"]}, "/3.xml"},
-		"a long ETag":                                {map[string]string{"ETag": `"` + strings.Repeat("1", 3000) + `"`}, "/3.xml"},
+		"an ETag that may be of that second": {map[string]string{
+			"ETag": `"1"`, "Last-Modified": young["Last-Modified"], "Date": young["Date"],
+		}, "/3.xml"},
+		"a long ETag": {map[string]string{"ETag": `"` + strings.Repeat("1", 3000) + `"`}, "/3.xml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pages := history("/index.xml")
 			p := pages["/3.xml"]
 			p.header = tt.header
 			pages["/3.xml"] = p
-			w := newWorld(t, pages)
+			w := newNetwork(t, pages)
 			c := w.client(lists.Config{})
 			for _, tt := range []struct{ since, want, asked string }{
 				{"12:00", "e f", "/3.xml"},
@@ -389,7 +453,10 @@ func TestUnchanged(t *testing.T) {
 					tt.want = "f"
 				}
 				if asked := strings.Join(w.asks(), " "); got != tt.want || err != nil || asked != tt.asked || covered.Unchanged != unchanged {
-					t.Errorf("since %s: visited %q, want %q, asked for %s, want %s; covered %+v, %v", tt.since, got, tt.want, asked, tt.asked, covered, err)
+					t.Errorf(
+						"since %s: visited %q, want %q, asked for %s, want %s; covered %+v, %v",
+						tt.since, got, tt.want, asked, tt.asked, covered, err,
+					)
 				}
 				if !covered.Open || !covered.Until.Equal(at("12:20")) {
 					t.Errorf("covered %+v", covered)
@@ -411,7 +478,7 @@ func TestUnchangedListsOfAnIndex(t *testing.T) {
 		p.header = map[string]string{"ETag": `"` + uri + `"`}
 		pages[uri] = p
 	}
-	w := newWorld(t, pages)
+	w := newNetwork(t, pages)
 	c := w.client(lists.Config{})
 	for _, tt := range []struct{ uri, want, asked string }{
 		{"/1.xml", "f", "/1.xml /index.xml /3.xml"},
@@ -441,7 +508,7 @@ func TestVisitEndsTheReading(t *testing.T) {
 	p := pages["/3.xml"]
 	p.header = map[string]string{"ETag": `"3"`}
 	pages["/3.xml"] = p
-	w := newWorld(t, pages)
+	w := newNetwork(t, pages)
 	c := w.client(lists.Config{})
 	n := 0
 	covered, err := c.Changes(t.Context(), site+"/index.xml", at("11:15"), func(payload.Entry) error {

@@ -71,10 +71,10 @@ const maxIdlePerHost = 4
 type Client struct {
 	cfg Config
 
-	mu    sync.Mutex
-	known map[string]known    // by address; guarded by mu
-	told  map[uint64]struct{} // the warnings that were told, by their hash; guarded by mu
-	seed  maphash.Seed
+	mu     sync.Mutex
+	known  map[string]known    // by address; guarded by mu
+	warned map[uint64]struct{} // the warnings that were told, by their hash; guarded by mu
+	seed   maphash.Seed
 }
 
 // New returns a Client. The error names the setting that is wrong.
@@ -83,7 +83,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		cfg: cfg.withDefaults(), known: map[string]known{}, told: map[uint64]struct{}{},
+		cfg: cfg.withDefaults(), known: map[string]known{}, warned: map[uint64]struct{}{},
 		seed: maphash.MakeSeed(),
 	}
 	return c, nil

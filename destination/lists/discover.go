@@ -36,13 +36,13 @@ func (c *Client) Discover(ctx context.Context, start string) ([]Set, error) {
 	d := &discovery{reading: r}
 	isSite := at.Path == "" || at.Path == "/"
 	if isSite {
-		err := d.look(ctx, at.ResolveReference(&url.URL{Path: wellKnown}))
+		err := d.explore(ctx, at.ResolveReference(&url.URL{Path: wellKnown}))
 		if err == nil && len(d.sets) > 0 || err != nil && !final(err) {
 			return d.sets, err
 		}
 		d.sets, d.failed = nil, cmp.Or(d.failed, err)
 	}
-	err = d.look(ctx, at)
+	err = d.explore(ctx, at)
 	if err == nil && len(d.sets) > 0 {
 		return d.sets, nil
 	}
@@ -50,14 +50,19 @@ func (c *Client) Discover(ctx context.Context, start string) ([]Set, error) {
 		return nil, err
 	}
 	if err == nil {
-		err = fmt.Errorf("%w: %s is neither a list of ResourceSync nor a sitemap, and links to none (rel=resourcesync, or up)", ErrNone, at)
+		err = fmt.Errorf(
+			"%w: %s is neither a list of ResourceSync nor a sitemap, and links to none (rel=resourcesync, or up)",
+			ErrNone, at,
+		)
 		if d.failed != nil {
 			err = fmt.Errorf("%w; and %w", err, d.failed)
 		}
 	}
 	if !isSite {
 		root := at.ResolveReference(&url.URL{Path: "/"})
-		return nil, fmt.Errorf("%w; the site's own %s and robots.txt were not looked at: begin at %s for that", err, wellKnown, root)
+		return nil, fmt.Errorf(
+			"%w; the site's own %s and robots.txt were not looked at: begin at %s for that", err, wellKnown, root,
+		)
 	}
 	return d.byRobots(ctx, at, err)
 }
@@ -88,7 +93,7 @@ type discovery struct {
 }
 
 // look reads whatever is at an address, and what that leads to.
-func (d *discovery) look(ctx context.Context, at *url.URL) error {
+func (d *discovery) explore(ctx context.Context, at *url.URL) error {
 	f, err := d.find(ctx, at)
 	if err != nil {
 		return err
@@ -117,10 +122,16 @@ func (d *discovery) bare(f *found) error {
 	s := Set{}
 	to := s.offered(cmp.Or(f.head.Capability, payload.CapResourceList))
 	if to == nil {
-		return fmt.Errorf("%w: %s is a %q without a link to its Capability List (rel=up, core §6.2)", ErrNone, f.uri, legible.Cut(f.head.Capability))
+		return fmt.Errorf(
+			"%w: %s is a %q without a link to its Capability List (rel=up, core §6.2)", ErrNone,
+			f.uri, legible.Cut(f.head.Capability),
+		)
 	}
 	*to = f.uri.String()
-	d.c.cfg.Logger.Warn("a list leads to no Capability List (rel=up, core §6.2), and is taken by itself", "uri", legible.Cut(f.uri.String()))
+	d.c.cfg.Logger.Warn(
+		"a list leads to no Capability List (rel=up, core §6.2), and is taken by itself",
+		"uri", legible.Cut(f.uri.String()),
+	)
 	return d.add(s)
 }
 
@@ -184,7 +195,9 @@ func (d *discovery) skip(from *url.URL, ref string, read func(at *url.URL) error
 	if err == nil || !final(err) || errors.Is(err, ErrLoop) {
 		return err
 	}
-	d.c.cfg.Logger.Warn("left out of what the Source offers", "uri", legible.Cut(ref), "reason", legible.Cut(err.Error()))
+	d.c.cfg.Logger.Warn(
+		"left out of what the Source offers", "uri", legible.Cut(ref), "reason", legible.Cut(err.Error()),
+	)
 	if d.failed == nil {
 		d.failed = err
 	}
@@ -205,7 +218,9 @@ func (d *discovery) capabilities(f *found, description string) error {
 
 func (d *discovery) add(set Set) error {
 	if len(d.sets) == d.c.cfg.Limits.Sets {
-		return fmt.Errorf("%w: more than %d sets of resources; begin at the Capability List of one", ErrLoop, len(d.sets))
+		return fmt.Errorf(
+			"%w: more than %d sets of resources; begin at the Capability List of one", ErrLoop, len(d.sets),
+		)
 	}
 	d.sets = append(d.sets, set)
 	return nil
@@ -250,7 +265,9 @@ func (r *reading) offer(to *string, f *found, e *payload.Entry) {
 	}
 	at, err := r.lead(f.uri, e.Loc)
 	if err != nil {
-		r.c.cfg.Logger.Warn("left out of what the Source offers", "uri", legible.Cut(e.Loc), "reason", legible.Cut(err.Error()))
+		r.c.cfg.Logger.Warn(
+			"left out of what the Source offers", "uri", legible.Cut(e.Loc), "reason", legible.Cut(err.Error()),
+		)
 		return
 	}
 	*to = at.String()

@@ -43,10 +43,17 @@ func source() map[string]page {
 		"/.well-known/resourcesync": description(site+"/a/capabilitylist.xml", "/b/capabilitylist.xml"),
 		"/a/capabilitylist.xml":     lists1("a"),
 		"/b/capabilitylist.xml":     lists1("b"),
-		"/a/resourcelist.xml":       {body: urlset(link("up", "/a/capabilitylist.xml"), md(`capability="resourcelist" at="2026-03-01T10:00:00Z"`), strings.Repeat(resource("a"), 10))},
-		"/a/change/":                {header: toA},
-		"/a/latest/":                {header: toA, body: urlset(link("up", "/b/capabilitylist.xml"), md(`capability="change-notification"`), strings.Repeat(change("a", "10:10"), 10))},
-		"/a/photo":                  {header: toA, body: "\xff\xd8\xff"},
+		"/a/resourcelist.xml": {body: urlset(
+			link("up", "/a/capabilitylist.xml"),
+			md(`capability="resourcelist" at="2026-03-01T10:00:00Z"`),
+			strings.Repeat(resource("a"), 10),
+		)},
+		"/a/change/": {header: toA},
+		"/a/latest/": {header: toA, body: urlset(
+			link("up", "/b/capabilitylist.xml"), md(`capability="change-notification"`),
+			strings.Repeat(change("a", "10:10"), 10),
+		)},
+		"/a/photo": {header: toA, body: "\xff\xd8\xff"},
 		"/b/page": {
 			header: map[string]string{"Content-Type": "text/html"},
 			body:   `<!DOCTYPE html><html><head><link rel="resourcesync" href="capabilitylist.xml"></head><body><p>text</body></html>`,
@@ -83,7 +90,7 @@ func TestDiscover(t *testing.T) {
 		"/descriptions":             {a, b, c},
 	} {
 		t.Run("of "+start, func(t *testing.T) {
-			w := newWorld(t, source())
+			w := newNetwork(t, source())
 			got, err := w.client(lists.Config{}).Discover(t.Context(), site+start)
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%v\ngot  %+v\nwant %+v\nasked for %v", err, got, want, w.asks())
@@ -101,8 +108,11 @@ func TestDiscover(t *testing.T) {
 // A site whose description is not where it should be is looked for on its first page.
 func TestDiscoverBySite(t *testing.T) {
 	pages := without(source(), "/.well-known/resourcesync")
-	pages["/"] = page{header: map[string]string{"Content-Type": "text/html"}, body: `<html><head><link rel="resourcesync" href="/b/capabilitylist.xml"></head></html>`}
-	got, err := newWorld(t, pages).client(lists.Config{}).Discover(t.Context(), site+"/")
+	pages["/"] = page{
+		header: map[string]string{"Content-Type": "text/html"},
+		body:   `<html><head><link rel="resourcesync" href="/b/capabilitylist.xml"></head></html>`,
+	}
+	got, err := newNetwork(t, pages).client(lists.Config{}).Discover(t.Context(), site+"/")
 	if err != nil || !reflect.DeepEqual(got, []lists.Set{set("b")}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -129,7 +139,7 @@ func TestDiscoverBare(t *testing.T) {
 		"/sitemap.xml": {ResourceList: site + "/sitemap.xml"}, "/index.xml": {ResourceList: site + "/index.xml"}, "/lost.xml": {ResourceList: site + "/lost.xml"},
 		"/dump.xml": {ResourceDump: site + "/dump.xml"}, "/archive.xml": {ChangeListArchive: site + "/archive.xml"},
 	} {
-		w := newWorld(t, pages)
+		w := newNetwork(t, pages)
 		got, err := w.client(lists.Config{}).Discover(t.Context(), site+start)
 		if err != nil || !reflect.DeepEqual(got, []lists.Set{want}) || !strings.Contains(w.logs.String(), "rel=up, core §6.2") {
 			t.Errorf("%s: got %+v, %v\n%s", start, got, err, &w.logs)
@@ -139,7 +149,7 @@ func TestDiscoverBare(t *testing.T) {
 		"/manifest.xml": "without a link to its Capability List (rel=up, core §6.2)", "/away.xml": "503",
 		"/deep/page": "/.well-known/resourcesync and robots.txt were not looked at: begin at " + site + "/",
 	} {
-		if got, err := newWorld(t, pages).client(lists.Config{}).Discover(t.Context(), site+start); len(got) > 0 || err == nil || !strings.Contains(err.Error(), says) {
+		if got, err := newNetwork(t, pages).client(lists.Config{}).Discover(t.Context(), site+start); len(got) > 0 || err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %+v, %v", start, got, err)
 		}
 	}
@@ -148,18 +158,20 @@ func TestDiscoverBare(t *testing.T) {
 // A site that says nothing else is found by the sitemaps of its robots.txt (core §6.3.4), each of which may lead up.
 func TestDiscoverByRobots(t *testing.T) {
 	pages := without(source(), "/.well-known/resourcesync")
-	pages["/robots.txt"] = page{body: "\ufeffSitemap: /sitemap.xml # all\r\nUser-agent: *\nDisallow: /x\nsitemap:" + site + "/a/resourcelist.xml\nSitemap:\nSitemap: https://elsewhere.example/s.xml\nSitemap: /none.xml"}
+	pages["/robots.txt"] = page{
+		body: "\ufeffSitemap: /sitemap.xml # all\r\nUser-agent: *\nDisallow: /x\nsitemap:" + site + "/a/resourcelist.xml\nSitemap:\nSitemap: https://elsewhere.example/s.xml\nSitemap: /none.xml",
+	}
 	pages["/sitemap.xml"] = page{body: urlset(resource("a"))}
 	want := []lists.Set{{ResourceList: site + "/sitemap.xml"}, set("a")}
 	for _, start := range []string{"", "/"} {
-		w := newWorld(t, pages)
+		w := newNetwork(t, pages)
 		got, err := w.client(lists.Config{}).Discover(t.Context(), site+start)
 		if err != nil || !reflect.DeepEqual(got, want) || !strings.Contains(w.logs.String(), "elsewhere.example") {
 			t.Errorf("%q: got %+v, %v\n%s", start, got, err, &w.logs)
 		}
 	}
 	pages["/robots.txt"] = page{status: http.StatusServiceUnavailable}
-	got, err := newWorld(t, pages).client(lists.Config{}).Discover(t.Context(), site)
+	got, err := newNetwork(t, pages).client(lists.Config{}).Discover(t.Context(), site)
 	if _, ok := errors.AsType[*lists.BusyError](err); !ok {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -172,20 +184,30 @@ func TestNothingToDiscover(t *testing.T) {
 		start string
 		want  error
 	}{
-		"a page without a link":          {source(), "/bare", lists.ErrNone},
-		"404":                            {source(), "/none", lists.ErrAnswer},
-		"a site that is away":            {without(source(), "/.well-known/resourcesync"), "/", lists.ErrAnswer},
-		"a broken Capability List":       {map[string]page{"/c": {body: urlset(md(`capability="capabilitylist"`), "<url>")}}, "/c", payload.ErrSyntax},
+		"a page without a link": {source(), "/bare", lists.ErrNone},
+		"404":                   {source(), "/none", lists.ErrAnswer},
+		"a site that is away":   {without(source(), "/.well-known/resourcesync"), "/", lists.ErrAnswer},
+		"a broken Capability List": {map[string]page{
+			"/c": {body: urlset(md(`capability="capabilitylist"`), "<url>")},
+		}, "/c", payload.ErrSyntax},
 		"a description of nothing":       {map[string]page{"/d": description()}, "/d", lists.ErrNone},
 		"a description of broken things": {map[string]page{"/d": description("/1", "/2"), "/2": {body: urlset()}}, "/d", lists.ErrAnswer},
 		"another host":                   {map[string]page{"/d": description("https://elsewhere.example/")}, "/d", lists.ErrOtherHost},
-		"a link to another host":         {map[string]page{"/t": {header: map[string]string{"Link": "<https://elsewhere.example/>; rel=resourcesync"}}}, "/t", lists.ErrOtherHost},
-		"an index of indexes":            {map[string]page{"/i": self, "/j": self}, "/i", lists.ErrLoop},
-		"what points to itself":          {map[string]page{"/t": {header: map[string]string{"Link": "</t>; rel=resourcesync"}}}, "/t", lists.ErrNone},
-		"too many sets":                  {map[string]page{"/d": description("/a/capabilitylist.xml", "/b/capabilitylist.xml"), "/a/capabilitylist.xml": lists1("a"), "/b/capabilitylist.xml": lists1("b")}, "/d", lists.ErrLoop},
+		"a link to another host": {map[string]page{
+			"/t": {header: map[string]string{"Link": "<https://elsewhere.example/>; rel=resourcesync"}},
+		}, "/t", lists.ErrOtherHost},
+		"an index of indexes":   {map[string]page{"/i": self, "/j": self}, "/i", lists.ErrLoop},
+		"what points to itself": {map[string]page{"/t": {header: map[string]string{"Link": "</t>; rel=resourcesync"}}}, "/t", lists.ErrNone},
+		"too many sets": {
+			map[string]page{
+				"/d":                    description("/a/capabilitylist.xml", "/b/capabilitylist.xml"),
+				"/a/capabilitylist.xml": lists1("a"), "/b/capabilitylist.xml": lists1("b"),
+			},
+			"/d", lists.ErrLoop,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, tt.pages)
+			w := newNetwork(t, tt.pages)
 			got, err := w.client(lists.Config{Limits: lists.Limits{Sets: 1}}).Discover(t.Context(), site+tt.start)
 			if !errors.Is(err, tt.want) || len(got) > 0 {
 				t.Errorf("got %+v, error %v, want %v", got, err, tt.want)
@@ -199,13 +221,13 @@ func TestNothingToDiscover(t *testing.T) {
 func TestDiscoverWhatThereIs(t *testing.T) {
 	pages := source()
 	pages["/a/capabilitylist.xml"] = page{body: "gone mad"}
-	w := newWorld(t, pages)
+	w := newNetwork(t, pages)
 	got, err := w.client(lists.Config{}).Discover(t.Context(), site)
 	if err != nil || !reflect.DeepEqual(got, []lists.Set{set("b")}) || !strings.Contains(w.logs.String(), "left out") {
 		t.Errorf("got %+v, %v\n%s", got, err, &w.logs)
 	}
 	pages["/a/capabilitylist.xml"] = page{status: http.StatusServiceUnavailable}
-	got, err = newWorld(t, pages).client(lists.Config{}).Discover(t.Context(), site)
+	got, err = newNetwork(t, pages).client(lists.Config{}).Discover(t.Context(), site)
 	if _, ok := errors.AsType[*lists.BusyError](err); !ok {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -76,8 +76,8 @@ func partOf(e *payload.Entry) part {
 }
 
 // datetime reads a W3C Datetime. It returns the zero time for anything else.
-func datetime(told string) time.Time {
-	at, _ := payload.ParseDatetime(told)
+func datetime(listed string) time.Time {
+	at, _ := payload.ParseDatetime(listed)
 	return at
 }
 
@@ -138,7 +138,7 @@ func (r *reading) survey(d *document, body io.Reader, want string, since time.Ti
 			return fmt.Errorf("%w: more than %d", payload.ErrTooManyEntries, limit)
 		}
 		odd.Entry(&e)
-		d.note(&e, since)
+		d.record(&e, since)
 	}
 	if d.head, err = xml.Header(); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (r *reading) survey(d *document, body io.Reader, want string, since time.Ti
 }
 
 // note keeps what is needed of an entry before all are read.
-func (d *document) note(e *payload.Entry, since time.Time) {
+func (d *document) record(e *payload.Entry, since time.Time) {
 	if d.table {
 		d.parts = append(d.parts, partOf(e))
 		return
@@ -288,13 +288,13 @@ func (d *document) sorted(ctx context.Context, since time.Time,
 			size += order[now].size
 			now++
 		}
-		place := make(map[int]int, now) // where each is to stand, by its number in the document
+		position := make(map[int]int, now) // where each is to stand, by its number in the document
 		for i, p := range order[:now] {
-			place[p.n] = i
+			position[p.n] = i
 		}
 		held := make([]payload.Entry, now)
 		if err := d.each(ctx, func(n int, e payload.Entry) error {
-			if i, ok := place[n]; ok {
+			if i, ok := position[n]; ok {
 				held[i] = e
 			}
 			return nil
@@ -315,25 +315,25 @@ func (d *document) sorted(ctx context.Context, since time.Time,
 const heldBytes = 32 << 20
 
 // placed is an entry that is to be sorted.
-type placed struct {
+type indexed struct {
 	at      time.Time
 	n, size int // its number in the document, and what it takes in memory
 }
 
 // inOrder returns which entries are visited, in the order of their datetimes.
-func (d *document) inOrder(ctx context.Context, since time.Time) ([]placed, error) {
-	var all []placed
+func (d *document) inOrder(ctx context.Context, since time.Time) ([]indexed, error) {
+	var all []indexed
 	var last time.Time
 	err := d.each(ctx, func(n int, e payload.Entry) error {
 		if !e.Datetime.IsZero() {
 			last = e.Datetime
 		}
 		if !before(&e, since) {
-			all = append(all, placed{last, n, held(&e)})
+			all = append(all, indexed{last, n, held(&e)})
 		}
 		return nil
 	})
-	slices.SortStableFunc(all, func(a, b placed) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(all, func(a, b indexed) int { return a.at.Compare(b.at) })
 	return all, err
 }
 

@@ -80,7 +80,7 @@ func TestResourceDump(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, tt.pages)
+			w := newNetwork(t, tt.pages)
 			var got []string
 			seen, err := w.client(lists.Config{}).ResourceDump(t.Context(), site+"/r", func(p lists.Package) error {
 				when := ""
@@ -110,7 +110,7 @@ func TestWhatADumpSaysOfAPackage(t *testing.T) {
 		md(`type="application/zip" length="4765" hash="`+hash+`" at="`+clock("10:01")+`" completed="`+clock("10:02")+`"`) +
 		link("contents", "m/1.xml") + link("contents", "/later.xml") + "</url>"
 	odd := "<url><loc>/2.zip</loc>" + md(`length="-1" at="soon"`) + link("contents", "https://elsewhere.example/m.xml") + "</url>"
-	w := newWorld(t, map[string]page{"/d/r": {body: urlset(dumped("10:00"), whole, odd)}, "/moved": redirect("/d/r")})
+	w := newNetwork(t, map[string]page{"/d/r": {body: urlset(dumped("10:00"), whole, odd)}, "/moved": redirect("/d/r")})
 	var got []lists.Package
 	if _, err := w.client(lists.Config{}).ResourceDump(t.Context(), site+"/moved", func(p lists.Package) error {
 		got = append(got, p)
@@ -199,7 +199,7 @@ func TestChangeDump(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, tt.pages)
+			w := newNetwork(t, tt.pages)
 			got, covered, err := packages(t, w.client(lists.Config{}), site+tt.uri, tt.since)
 			if err != nil || got != tt.want || !covered.Until.Equal(at(tt.until)) || covered.Open != tt.open {
 				t.Errorf("visited %q, want %q; %+v, %v", got, tt.want, covered, err)
@@ -213,7 +213,7 @@ func TestChangeDump(t *testing.T) {
 
 // What a Change Dump does not have is not passed over.
 func TestChangeDumpThatBeginsLater(t *testing.T) {
-	w := newWorld(t, dumps())
+	w := newNetwork(t, dumps())
 	c := w.client(lists.Config{})
 	for _, uri := range []string{"/index.xml", "/3.xml"} {
 		got, covered, err := packages(t, c, site+uri, "09:00")
@@ -241,12 +241,18 @@ func TestBadDumps(t *testing.T) {
 		want  error
 		words string
 	}{
-		"too many packages":             {bundled, []string{strings.Repeat(packageOf("a", "", ""), 6)}, nil, "5"},
-		"a package at another host":     {bundled, []string{packageOf("a", "", ""), "<url><loc>https://elsewhere.example/1.zip</loc></url>"}, lists.ErrOtherHost, "elsewhere"},
-		"a package in a file":           {bundled, []string{packageOf("a", "", ""), "<url><loc>file:///etc/passwd</loc></url>"}, lists.ErrAnswer, "file"},
-		"a package of a user":           {bundled, []string{"<url><loc>https://a:b@source.example/1.zip</loc></url>"}, lists.ErrAnswer, "user"},
-		"a Change List":                 {changed, nil, lists.ErrAnswer, "changelist"},
-		"a manifest":                    {func(string, string) string { return md(`capability="changedump-manifest"`) }, nil, lists.ErrAnswer, "manifest"},
+		"too many packages": {bundled, []string{strings.Repeat(packageOf("a", "", ""), 6)}, nil, "5"},
+		"a package at another host": {bundled, []string{
+			packageOf("a", "", ""), "<url><loc>https://elsewhere.example/1.zip</loc></url>",
+		}, lists.ErrOtherHost, "elsewhere"},
+		"a package in a file": {bundled, []string{
+			packageOf("a", "", ""), "<url><loc>file:///etc/passwd</loc></url>",
+		}, lists.ErrAnswer, "file"},
+		"a package of a user": {bundled, []string{"<url><loc>https://a:b@source.example/1.zip</loc></url>"}, lists.ErrAnswer, "user"},
+		"a Change List":       {changed, nil, lists.ErrAnswer, "changelist"},
+		"a manifest": {func(string, string) string {
+			return md(`capability="changedump-manifest"`)
+		}, nil, lists.ErrAnswer, "manifest"},
 		"broken off":                    {bundled, []string{packageOf("a", "", ""), "<url>"}, nil, "10"},
 		"an index within an index":      {func(string, string) string { return "" }, nil, lists.ErrLoop, "within"},
 		"an index that leads to itself": {func(string, string) string { return " " }, nil, lists.ErrLoop, "itself"},
@@ -261,7 +267,7 @@ func TestBadDumps(t *testing.T) {
 				case " ":
 					pages["/l"] = page{body: sitemapindex(partOf("/l", ""))}
 				}
-				w := newWorld(t, pages)
+				w := newNetwork(t, pages)
 				c := w.client(lists.Config{Limits: small})
 				visit := func(p lists.Package) error {
 					t.Errorf("%s was visited", p.URI)
@@ -286,7 +292,7 @@ func TestBadDumps(t *testing.T) {
 
 // A dump that was taken is asked for again only with what tells whether it has changed.
 func TestUnchangedDump(t *testing.T) {
-	w := newWorld(t, map[string]page{"/d": tagged(urlset(bundled("10:00", ""), packageOf("a", "10:00", "10:30")))})
+	w := newNetwork(t, map[string]page{"/d": tagged(urlset(bundled("10:00", ""), packageOf("a", "10:00", "10:30")))})
 	c := w.client(lists.Config{})
 	if got, _, err := packages(t, c, site+"/d", "10:00"); got != "a[10:00-10:30]" || err != nil {
 		t.Fatalf("visited %q, %v", got, err)
@@ -303,7 +309,7 @@ func TestUnchangedDump(t *testing.T) {
 // An error of visit ends the reading, and counts as not taken.
 func TestDumpsEndWithTheVisit(t *testing.T) {
 	enough := errors.New("enough")
-	w := newWorld(t, map[string]page{
+	w := newNetwork(t, map[string]page{
 		"/d": {body: urlset(bundled("10:00", ""), packageOf("a", "10:00", "10:30"), packageOf("b", "10:30", "11:00"))},
 		"/r": {body: urlset(dumped("10:00"), packageAt("a", ""), packageAt("b", ""))},
 	})

@@ -82,7 +82,9 @@ func TestOverHTTP(t *testing.T) {
 		t.Errorf("%d entries, %+v, %v", n, got, err)
 	}
 	server.Close()
-	if _, err := c.Resources(t.Context(), server.URL+"/r", func(payload.Entry) error { return nil }); err == nil || strings.Count(err.Error(), server.URL) != 1 {
+	if _, err := c.Resources(
+		t.Context(), server.URL+"/r", func(payload.Entry) error { return nil },
+	); err == nil || strings.Count(err.Error(), server.URL) != 1 {
 		t.Errorf("error %v", err)
 	}
 }

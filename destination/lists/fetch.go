@@ -51,7 +51,7 @@ func (e *BusyError) Error() string {
 }
 
 // answer is an answer with a document, which the caller closes.
-type answer struct {
+type response struct {
 	uri       *url.URL // after redirects
 	header    http.Header
 	unchanged bool // 304: there is no body
@@ -61,7 +61,7 @@ type answer struct {
 
 // get asks for a document, and goes where it is sent. What was read of it before is
 // in k, nil for nothing.
-func (r *reading) get(ctx context.Context, at *url.URL, k *known) (*answer, error) {
+func (r *reading) get(ctx context.Context, at *url.URL, k *known) (*response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err == nil {
 		err = r.count()
@@ -89,7 +89,7 @@ func (r *reading) get(ctx context.Context, at *url.URL, k *known) (*answer, erro
 	if err != nil {
 		return nil, notRead(at, err)
 	}
-	a, err := r.answer(resp.Request.URL, resp, k != nil)
+	a, err := r.response(resp.Request.URL, resp, k != nil)
 	if err != nil {
 		resp.Body.Close()
 		return nil, err
@@ -111,8 +111,8 @@ func notRead(at *url.URL, err error) error {
 }
 
 // answer tells by its status what came.
-func (r *reading) answer(at *url.URL, resp *http.Response, conditional bool) (*answer, error) {
-	a := &answer{uri: at, header: resp.Header}
+func (r *reading) response(at *url.URL, resp *http.Response, conditional bool) (*response, error) {
+	a := &response{uri: at, header: resp.Header}
 	switch code := resp.StatusCode; {
 	case code == http.StatusNotModified && conditional:
 		a.unchanged = true

@@ -24,7 +24,10 @@ func address(raw string) (*url.URL, error) {
 func (r *reading) lead(from *url.URL, ref string) (*url.URL, error) {
 	u, err := from.Parse(strings.TrimSpace(ref))
 	if err != nil || !fetch.Web(u) {
-		return nil, fmt.Errorf("%w: %s leads to %q, which is no http or https URL without a user name", ErrAnswer, from, legible.Cut(ref))
+		return nil, fmt.Errorf(
+			"%w: %s leads to %q, which is no http or https URL without a user name", ErrAnswer,
+			from, legible.Cut(ref),
+		)
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, r.allow(from, u)
@@ -43,7 +46,10 @@ func (r *reading) allow(from, to *url.URL) error {
 	if fetch.SameServer(r.start, to) || r.c.trusts(to) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s leads to %q, which is neither %s nor a host that is trusted", ErrOtherHost, from, legible.Cut(to.Host), r.start.Host)
+	return fmt.Errorf(
+		"%w: %s leads to %q, which is neither %s nor a host that is trusted", ErrOtherHost, from,
+		legible.Cut(to.Host), r.start.Host,
+	)
 }
 
 // Trusts reports whether what begins at start may ask u: it is at the same server, or at one of

@@ -98,7 +98,7 @@ func (w *walk) onePart(ctx context.Context, at *url.URL, p part, last bool) (pro
 	if last && !l.closed {
 		l.until = time.Time{} // the list itself knows better than its index
 	}
-	if err := w.take(ctx, l); err != nil {
+	if err := w.read(ctx, l); err != nil {
 		return stop, err
 	}
 	if l.until.IsZero() {
@@ -133,11 +133,11 @@ func (r *reading) partAt(ix *document, asked *url.URL, p part) (*url.URL, error)
 // chronological returns the parts that have a loc, in the order of their beginnings, where those
 // are told; of one that does not tell, that of the one before counts.
 func chronological(parts []part) []part {
-	type placed struct {
+	type indexed struct {
 		from time.Time
 		part
 	}
-	var all []placed
+	var all []indexed
 	var last time.Time
 	for _, p := range parts {
 		if p.loc == "" {
@@ -146,9 +146,9 @@ func chronological(parts []part) []part {
 		if !p.from.IsZero() {
 			last = p.from
 		}
-		all = append(all, placed{last, p})
+		all = append(all, indexed{last, p})
 	}
-	slices.SortStableFunc(all, func(a, b placed) int { return a.from.Compare(b.from) })
+	slices.SortStableFunc(all, func(a, b indexed) int { return a.from.Compare(b.from) })
 	ordered := make([]part, len(all))
 	for i, p := range all {
 		ordered[i] = p.part
@@ -157,11 +157,11 @@ func chronological(parts []part) []part {
 }
 
 // isMemory tells the change memory of a hub by its name.
-func isMemory(u *url.URL) bool { return path.Base(u.Path) == "memory" && u.Query().Has("topic") }
+func isChangeMemory(u *url.URL) bool { return path.Base(u.Path) == "memory" && u.Query().Has("topic") }
 
 // memory reads the change memory of a hub, which gives so much at a time and says how far
 // that goes.
-func (w *walk) memory(ctx context.Context, at *url.URL) error {
+func (w *walk) changeMemory(ctx context.Context, at *url.URL) error {
 	for {
 		asked := *at
 		if !w.end.IsZero() {
@@ -194,7 +194,7 @@ func (w *walk) page(ctx context.Context, at *url.URL) (on bool, err error) {
 	if !w.joins(l) {
 		return false, w.hole(l)
 	}
-	if err := w.take(ctx, l); err != nil {
+	if err := w.read(ctx, l); err != nil {
 		return false, err
 	}
 	return !l.until.IsZero(), nil

@@ -14,7 +14,7 @@ func TestAPolledListIsInTheArchive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pages := past(capability)
 			pages["/live-1.xml"] = page{status: http.StatusMovedPermanently, header: map[string]string{"Location": site + "/1.xml"}}
-			w := newWorld(t, pages)
+			w := newNetwork(t, pages)
 			c := w.client(lists.Config{})
 			got, covered, err := visits(t, c, site+"/live-1.xml", "10:15")
 			if err != nil || got != "b c d e f" || !covered.Until.Equal(at("12:20")) {

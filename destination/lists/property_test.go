@@ -130,7 +130,7 @@ func TestNothingIsMissed(t *testing.T) {
 		s := &teller{
 			byIndex: rapid.Bool().Draw(rt, "index"), shuffled: rapid.Bool().Draw(rt, "shuffled"), dumps: rapid.Bool().Draw(rt, "dumps"),
 		}
-		w := newWorld(t, nil)
+		w := newNetwork(t, nil)
 		c := w.client(lists.Config{})
 		since, next, uri := start, 0, "/list"
 		for range rapid.IntRange(1, 6).Draw(rt, "polls") {

@@ -13,8 +13,8 @@ import (
 const (
 	// maxKnown is how many documents a Client remembers, and maxTold how many warnings;
 	// one that is forgotten is read once more, or told once more.
-	maxKnown = 1000
-	maxTold  = 4000
+	maxKnown  = 1000
+	maxWarned = 4000
 	// maxKept is how long each text may be that is remembered, bytes.
 	maxKept = 2048
 )
@@ -51,7 +51,7 @@ func (c *Client) remember(at *url.URL, h http.Header, k known) {
 		delete(c.known, at.String())
 		return
 	}
-	makeRoom(c.known, maxKnown)
+	evict(c.known, maxKnown)
 	c.known[at.String()] = k
 }
 
@@ -94,16 +94,16 @@ func (c *Client) news(text string) bool {
 	key := maphash.String(c.seed, text)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, told := c.told[key]; told {
+	if _, listed := c.warned[key]; listed {
 		return false
 	}
-	makeRoom(c.told, maxTold)
-	c.told[key] = struct{}{}
+	evict(c.warned, maxWarned)
+	c.warned[key] = struct{}{}
 	return true
 }
 
 // makeRoom drops any one where there are n.
-func makeRoom[K comparable, V any](m map[K]V, n int) {
+func evict[K comparable, V any](m map[K]V, n int) {
 	if len(m) < n {
 		return
 	}

@@ -72,7 +72,7 @@ func (s *snapshot) read(ctx context.Context, at *url.URL) error {
 	defer d.close()
 	if !d.index {
 		s.At, s.Completed = d.moment(d.head.AtTime), d.head.CompletedTime
-		return s.take(ctx, d, d.head.AtTime)
+		return s.readEntries(ctx, d, d.head.AtTime)
 	}
 	s.dates(at, d)
 	for _, p := range d.parts {
@@ -96,8 +96,8 @@ func (s *snapshot) read(ctx context.Context, at *url.URL) error {
 	}
 	// The lists together are the set at one moment (core §10.2). What one of them may lack
 	// is what changed since its own, so the earliest counts.
-	if told := d.head.AtTime; !told.IsZero() && (s.At.IsZero() || told.Before(s.At)) {
-		s.At, s.unknown = told, false
+	if listed := d.head.AtTime; !listed.IsZero() && (s.At.IsZero() || listed.Before(s.At)) {
+		s.At, s.unknown = listed, false
 	}
 	if s.unknown {
 		s.At = time.Time{}
@@ -106,7 +106,7 @@ func (s *snapshot) read(ctx context.Context, at *url.URL) error {
 	return nil
 }
 
-func (s *snapshot) part(ctx context.Context, at *url.URL, told part, ix *document) error {
+func (s *snapshot) part(ctx context.Context, at *url.URL, listed part, ix *document) error {
 	d, err := s.open(ctx, at, s.want, time.Time{}, nil)
 	if err != nil {
 		return err
@@ -116,9 +116,9 @@ func (s *snapshot) part(ctx context.Context, at *url.URL, told part, ix *documen
 		return fmt.Errorf("%w: %s is an index within an index", ErrLoop, d.uri)
 	}
 	s.dates(at, d)
-	dated := cmp.Or(d.head.AtTime, told.at)
+	dated := cmp.Or(d.head.AtTime, listed.at)
 	when := d.moment(dated)
-	if !told.at.IsZero() && when.After(told.at) {
+	if !listed.at.IsZero() && when.After(listed.at) {
 		s.c.warn(ix.uri, payload.Violation{
 			Clause: "core §10.2",
 			Message: "a list was replaced since the index was made: " +
@@ -132,18 +132,18 @@ func (s *snapshot) part(ctx context.Context, at *url.URL, told part, ix *documen
 		s.At = when
 	}
 	s.Completed = later(s.Completed, d.head.CompletedTime)
-	return s.take(ctx, d, cmp.Or(dated, ix.head.AtTime))
+	return s.readEntries(ctx, d, cmp.Or(dated, ix.head.AtTime))
 }
 
 // moment returns the earliest moment of a document, which is of told, and of its packages: what
 // one of them may lack is what has changed since its own. It is zero where one is not known.
-func (d *document) moment(told time.Time) time.Time {
+func (d *document) moment(listed time.Time) time.Time {
 	if d.index || !d.table {
-		return told
+		return listed
 	}
-	earliest := told
+	earliest := listed
 	for _, p := range d.parts {
-		when := cmp.Or(p.at, told)
+		when := cmp.Or(p.at, listed)
 		if when.IsZero() {
 			return time.Time{}
 		}
@@ -217,7 +217,7 @@ func (r *reading) head(ctx context.Context, at *url.URL) (*url.URL, payload.Head
 	return a.uri, head, nil
 }
 
-func (s *snapshot) take(ctx context.Context, d *document, at time.Time) error {
+func (s *snapshot) readEntries(ctx context.Context, d *document, at time.Time) error {
 	named, err := s.visit(ctx, d, at)
 	s.Entries += named
 	if err == nil {

@@ -90,15 +90,19 @@ func TestResources(t *testing.T) {
 		},
 		"packed files": {
 			map[string]page{
-				"/r": {body: packed(t, sitemapindex(taken("10:00", ""), partOf("/1.xml.gz", ""))), header: map[string]string{"Content-Encoding": "gzip"}},
+				"/r": {body: packed(
+					t, sitemapindex(taken("10:00", ""), partOf("/1.xml.gz", "")),
+				), header: map[string]string{"Content-Encoding": "gzip"}},
 				// As they stand, and packed once more on the way.
-				"/1.xml.gz": {body: packed(t, packed(t, urlset(taken("10:00", ""), resource("a")))), header: map[string]string{"Content-Encoding": "gzip"}},
+				"/1.xml.gz": {body: packed(
+					t, packed(t, urlset(taken("10:00", ""), resource("a"))),
+				), header: map[string]string{"Content-Encoding": "gzip"}},
 			},
 			"10:00", "", "a", "/r /1.xml.gz", "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, tt.pages)
+			w := newNetwork(t, tt.pages)
 			var names []string
 			got, err := w.client(lists.Config{}).Resources(t.Context(), site+"/r", func(e payload.Entry) error {
 				names = append(names, strings.TrimPrefix(e.Loc, site+"/"))
@@ -111,11 +115,11 @@ func TestResources(t *testing.T) {
 			if asked := strings.Join(w.asks(), " "); asked != tt.asked {
 				t.Errorf("asked for %s, want %s", asked, tt.asked)
 			}
-			told := tt.words == "" && len(w.warnings) == 0
+			listed := tt.words == "" && len(w.warnings) == 0
 			for _, x := range w.warnings {
-				told = told || tt.words != "" && strings.Contains(x.Message, tt.words)
+				listed = listed || tt.words != "" && strings.Contains(x.Message, tt.words)
 			}
-			if !told {
+			if !listed {
 				t.Errorf("warnings %v, want one about %q", w.warnings, tt.words)
 			}
 		})
@@ -125,7 +129,7 @@ func TestResources(t *testing.T) {
 // The lists are made anew, in place, while they are read: x moves from the second to the first,
 // and is in neither as it was read.
 func TestResourceListsThatAreMadeAnew(t *testing.T) {
-	w := newWorld(t, map[string]page{
+	w := newNetwork(t, map[string]page{
 		"/r": {body: sitemapindex(taken("10:00", ""), partOf("/1", ""), partOf("/2", ""))},
 		"/1": {body: urlset(taken("10:00", ""), resource("a"), resource("b"))},
 		"/2": {body: urlset(taken("10:00", ""), resource("x"), resource("y"))},
@@ -148,7 +152,7 @@ func TestResourceListsThatAreMadeAnew(t *testing.T) {
 
 func TestResourcesEndWithTheVisit(t *testing.T) {
 	enough := errors.New("enough")
-	w := newWorld(t, map[string]page{"/r": {body: urlset(taken("10:00", ""), resource("a"), resource("b"))}})
+	w := newNetwork(t, map[string]page{"/r": {body: urlset(taken("10:00", ""), resource("a"), resource("b"))}})
 	got, err := w.client(lists.Config{}).Resources(t.Context(), site+"/r", func(e payload.Entry) error {
 		if strings.HasSuffix(e.Loc, "b") {
 			return enough
@@ -164,7 +168,10 @@ func TestResourcesEndWithTheVisit(t *testing.T) {
 // in a file, and nothing of it is left.
 func TestLargeDocument(t *testing.T) {
 	var doc []byte
-	doc, err := payload.AppendHead(doc, payload.Head{Capability: payload.CapResourceList, At: at("10:00"), Links: []payload.Link{{Rel: "up", Href: site + "/c"}}})
+	doc, err := payload.AppendHead(
+		doc,
+		payload.Head{Capability: payload.CapResourceList, At: at("10:00"), Links: []payload.Link{{Rel: "up", Href: site + "/c"}}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +183,7 @@ func TestLargeDocument(t *testing.T) {
 		}
 	}
 	doc = payload.AppendTail(doc, false)
-	w := newWorld(t, map[string]page{"/r": {body: string(doc)}})
+	w := newNetwork(t, map[string]page{"/r": {body: string(doc)}})
 	c := w.client(lists.Config{})
 	files := 0
 	got, err := c.Resources(t.Context(), site+"/r", func(got payload.Entry) error {
@@ -203,7 +210,7 @@ func TestLargeDocument(t *testing.T) {
 
 // What has no loc is counted: without it nobody can say what the Source has not.
 func TestUnnamed(t *testing.T) {
-	w := newWorld(t, map[string]page{
+	w := newNetwork(t, map[string]page{
 		"/r": {body: sitemapindex(taken("10:00", ""), "<sitemap></sitemap>", partOf("/1", "10:00"))},
 		"/1": {body: urlset(taken("10:00", ""), resource("a"), "<url><lastmod>2026-01-01</lastmod></url>", resource("b"))},
 	})

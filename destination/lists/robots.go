@@ -18,7 +18,7 @@ func (d *discovery) byRobots(ctx context.Context, at *url.URL, why error) ([]Set
 	uris, err := d.sitemaps(ctx, at)
 	for _, uri := range uris {
 		if err == nil {
-			err = d.skip(at, uri, func(at *url.URL) error { return d.look(ctx, at) })
+			err = d.skip(at, uri, func(at *url.URL) error { return d.explore(ctx, at) })
 		}
 	}
 	switch {

@@ -9,7 +9,7 @@ import (
 
 // inMemory is how much of a document is held in memory, bytes; a larger one is
 // put down in a file.
-const inMemory = 1 << 20
+const inRAM = 1 << 20
 
 // spool holds a document that is read twice: to its end, before the first of its
 // entries is handed on, and then for its entries.
@@ -21,7 +21,7 @@ type spool struct {
 
 // Write appends to what is held.
 func (s *spool) Write(p []byte) (int, error) {
-	if s.file == nil && s.mem.Len()+len(p) <= inMemory {
+	if s.file == nil && s.mem.Len()+len(p) <= inRAM {
 		return s.mem.Write(p)
 	}
 	if s.file == nil {

@@ -38,9 +38,9 @@ func (m *Mirror) BaselineAt(
 		err = m.keepAt(ctx, at)
 	}
 	m.counts.total.Add(int64(seen.Entries))
-	done := new(memory)
+	done := new(seenLocs)
 	if err == nil && m.dumps() {
-		done, err = m.takeDumped(ctx, from, set, &seen)
+		done, err = m.storeDumped(ctx, from, set, &seen)
 	}
 	if err == nil {
 		err = m.bring(ctx, &seen, held, done.settled)
@@ -148,14 +148,14 @@ func (src *source) expectFrom(
 		return Seen{}, err
 	}
 	forget(from)
-	n := noting{ctx: ctx, m: src}
+	n := recorder{ctx: ctx, m: src}
 	var snapshot lists.Snapshot
 	var err error
 	if s.dump {
-		snapshot, err = n.noteDump(from, s.uri)
+		snapshot, err = n.recordDump(from, s.uri)
 		err = ofPast(err)
 	} else {
-		snapshot, err = from.Resources(ctx, s.uri, n.note)
+		snapshot, err = from.Resources(ctx, s.uri, n.resource)
 	}
 	if err = errors.Join(err, n.flush()); err != nil {
 		return Seen{}, err
@@ -169,7 +169,7 @@ func (src *source) expectFrom(
 		At: s.at, Position: moment,
 		Entries: n.count, Unnamed: snapshot.Unnamed, Overlong: n.overlong,
 	}
-	c := changesUntil{noting: noting{ctx: ctx, m: src}, moment: moment}
+	c := changesUntil{recorder: recorder{ctx: ctx, m: src}, moment: moment}
 	if err := c.read(from, set, s.at); err != nil {
 		return Seen{}, err
 	}

@@ -25,7 +25,7 @@ type wanted struct {
 	// since. Without such a dump it is the beginning of time.
 	begun time.Time
 	// done are the resources that packages had.
-	done memory
+	done seenLocs
 	// row is how many packages in a row could not be used.
 	row int
 }
@@ -37,9 +37,9 @@ var errEnough = errors.New("enough was read")
 // from the Change Dumps up to it, and from the first Resource Dump after it. It reports a dump that
 // cannot be read, and skips it: its resources are fetched one by one. It returns the resources that
 // packages had.
-func (src *source) takeDumped(
+func (src *source) storeDumped(
 	ctx context.Context, from Past, set lists.Set, seen *Seen,
-) (done *memory, err error) {
+) (done *seenLocs, err error) {
 	w := &wanted{m: src, from: from, set: set, moment: seen.Position, begun: time.Unix(0, 0)}
 	if err := w.count(ctx); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (src *source) takeDumped(
 func (w *wanted) count(ctx context.Context) error {
 	return w.m.pairs(ctx, func(r *Resource, c *Copy) error {
 		here := c != nil && c.State == Whole && c.File != nil
-		if r != nil && r.Change != undecided && (!here || !w.m.same(c, &r.Told)) {
+		if r != nil && r.Change != undecided && (!here || !w.m.same(c, &r.Described)) {
 			w.missing++
 		}
 		return nil
@@ -101,7 +101,7 @@ func (w *wanted) resourceDumps(ctx context.Context) (before, after state, err er
 // resources takes what a Resource Dump has.
 func (w *wanted) resources(ctx context.Context, uri string) error {
 	_, err := w.from.ResourceDump(ctx, uri, func(p lists.Package) error {
-		return w.take(ctx, p, payload.CapResourceDumpManifest)
+		return w.store(ctx, p, payload.CapResourceDumpManifest)
 	})
 	return w.passOver(ctx, uri, err)
 }
@@ -112,7 +112,7 @@ func (w *wanted) changes(ctx context.Context) error {
 		if p.From.After(w.moment) {
 			return errEnough
 		}
-		return w.take(ctx, p, payload.CapChangeDumpManifest)
+		return w.store(ctx, p, payload.CapChangeDumpManifest)
 	}
 	err := w.archivedChanges(ctx, visit)
 	if errors.Is(err, errEnough) && w.missing > 0 {
@@ -145,13 +145,13 @@ func (w *wanted) archivedChanges(ctx context.Context, visit func(lists.Package) 
 }
 
 // take takes what a package has of what is missing.
-func (w *wanted) take(ctx context.Context, told lists.Package, capability string) error {
+func (w *wanted) store(ctx context.Context, described lists.Package, capability string) error {
 	if w.missing <= 0 || w.row == maxUnusable {
 		return errEnough
 	}
 	m := w.m
-	m.counts.packageTotal.Add(max(told.Length, 0))
-	from, err := m.packages.Open(ctx, told)
+	m.counts.packageTotal.Add(max(described.Length, 0))
+	from, err := m.packages.Open(ctx, described)
 	if err == nil {
 		before := m.counts.unpacked.Load()
 		p := m.newPool(ctx)
@@ -177,7 +177,7 @@ func (w *wanted) take(ctx context.Context, told lists.Package, capability string
 	}
 	w.row++
 	m.cfg.Logger.Warn("a package of the past is not used: what it has is asked for by itself",
-		"package", legible.Cut(told.URI), "reason", legible.Cut(err.Error()))
+		"package", legible.Cut(described.URI), "reason", legible.Cut(err.Error()))
 	return nil
 }
 
@@ -192,8 +192,8 @@ func (w *wanted) entry(
 	if errors.Is(err, ErrNone) {
 		return nil // it was not there
 	}
-	manifest := toldBy(&e.Entry)
-	if err != nil || !asItWas(&r.Told, &manifest) {
+	manifest := describedBy(&e.Entry)
+	if err != nil || !asItWas(&r.Described, &manifest) {
 		return err
 	}
 	if w.done.has(e.Loc) { // an earlier package may have had it as it was
@@ -203,27 +203,27 @@ func (w *wanted) entry(
 		}
 	}
 	w.done.add(e.Loc)
-	content := &packed{from: from, path: e.Path, told: manifest}
-	return p.submit(&job{loc: r.Loc, told: r.Told, packed: content, packedOnly: true})
+	content := &packed{from: from, path: e.Path, described: manifest}
+	return p.submit(&job{loc: r.Loc, described: r.Described, packed: content, packedOnly: true})
 }
 
 // asItWas reports whether the content of a manifest's entry may be what a resource was. The content
 // is compared with the Source's hash in any case. The manifest's datetime proves nothing: a Change
 // Dump may hold what the resource was when the dump was made (core §13.2 does not say otherwise).
-func asItWas(told, manifest *Told) bool {
-	a, b := told.size(), manifest.size()
-	if told.Change == undecided || a >= 0 && b >= 0 && a != b {
+func asItWas(described, manifest *Described) bool {
+	a, b := described.size(), manifest.size()
+	if described.Change == undecided || a >= 0 && b >= 0 && a != b {
 		return false
 	}
-	known, _ := digests.Parse(told.Hash)
-	_, contradicted := compareHashes(told.Hash, manifest.Hash)
+	known, _ := digests.Parse(described.Hash)
+	_, contradicted := compareHashes(described.Hash, manifest.Hash)
 	return len(known) > 0 && !contradicted
 }
 
 // noteBitstream is note for an entry of a Resource Dump Manifest.
-func (n *noting) noteBitstream(_ payload.Header, e packages.Entry) error {
+func (n *recorder) bitstream(_ payload.Header, e packages.Entry) error {
 	if e.Loc == "" {
 		return fmt.Errorf("%w: a bitstream has no loc", packages.ErrManifest)
 	}
-	return n.note(e.Entry)
+	return n.resource(e.Entry)
 }

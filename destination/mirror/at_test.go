@@ -18,8 +18,8 @@ import (
 // archived is a listing with states of before: what is listed at an address, in the place of now.
 type archived struct {
 	listing
-	states map[string]*listing
-	told   []lists.Archived
+	states    map[string]*listing
+	described []lists.Archived
 	errArchive,
 	errMoment error
 	// covered says what Changes is to return of what it visits, in order; the last one stays.
@@ -51,7 +51,7 @@ func (a *archived) Changes(_ context.Context, _ string, since time.Time, visit f
 }
 
 func (a *archived) Archive(_ context.Context, _, _ string, visit func(lists.Archived) error) error {
-	for _, one := range a.told {
+	for _, one := range a.described {
 		if err := visit(one); err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func stateOf(s *source) (from *archived, a1, b1, a2 payload.Entry) {
 	from = &archived{listing: listing{at: s.clock.Add(time.Second)}}
 	from.resources = []payload.Entry{entry(a2), entry(b1)}
 	from.states = map[string]*listing{"first": {at: at, resources: []payload.Entry{entry(a1)}}}
-	from.told = []lists.Archived{{URI: "first", Capability: payload.CapResourceList, At: at}}
+	from.described = []lists.Archived{{URI: "first", Capability: payload.CapResourceList, At: at}}
 	from.changes = []payload.Entry{b1, a2}
 	from.covered = []lists.Covered{{Until: s.clock, Open: true}}
 	return from, a1, b1, a2
@@ -109,7 +109,7 @@ func TestBaselineAt(t *testing.T) {
 	c.want("a", "second")
 
 	seen, err := c.BaselineAt(t.Context(), from, old, b1.Datetime)
-	if err != nil || !seen.At.Equal(from.told[0].At) || !seen.Position.Equal(b1.Datetime) || seen.Entries != 1 || seen.Changes != 1 {
+	if err != nil || !seen.At.Equal(from.described[0].At) || !seen.Position.Equal(b1.Datetime) || seen.Entries != 1 || seen.Changes != 1 {
 		t.Fatalf("%+v, %v", seen, err)
 	}
 	c.want("a", "second") // it stays, and is told
@@ -118,7 +118,7 @@ func TestBaselineAt(t *testing.T) {
 	if !c.Moment().Equal(b1.Datetime) {
 		t.Errorf("it is kept at %v", c.Moment())
 	}
-	if _, err := c.Take(t.Context(), []follow.Change{s.put("/c", "third")}); !errors.Is(err, mirror.ErrKept) {
+	if _, err := c.Handle(t.Context(), []follow.Change{s.put("/c", "third")}); !errors.Is(err, mirror.ErrKept) {
 		t.Errorf("a change is taken: %v", err)
 	}
 	if _, err := c.Baseline(t.Context(), &from.listing, everything); !errors.Is(err, mirror.ErrKept) {
@@ -150,7 +150,7 @@ func TestBaselineAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.baseline(&from.listing)
-	c.take(s.put("/c", "third"))
+	c.handle(s.put("/c", "third"))
 	c.want("c", "third")
 }
 
@@ -162,13 +162,17 @@ func TestWhatIsNotProvenIsNotPut(t *testing.T) {
 		reason string
 		final  bool
 	}{
-		"no hash":            {func(_ *source, e *payload.Entry) { e.Hash = "" }, mirror.Failed, "told no hash", true},
-		"an unknown hash":    {func(_ *source, e *payload.Entry) { e.Hash = "crc32:12345678" }, mirror.Failed, "told no hash", true},
-		"gone":               {func(s *source, _ *payload.Entry) { delete(s.content, "/b") }, mirror.Failed, "404", false},
-		"another length":     {func(_ *source, e *payload.Entry) { e.Length = "4" }, mirror.Failed, "the Source told 4", false},
-		"no datetime":        {func(_ *source, e *payload.Entry) { e.Datetime = time.Time{} }, mirror.Failed, "before the moment or after", true},
-		"a day":              {func(_ *source, e *payload.Entry) { e.DatetimeTold = e.Datetime.Format("2006-01-02") }, mirror.Failed, "before the moment or after", true},
-		"no datetime before": {func(_ *source, e *payload.Entry) { *e = payload.Entry{Loc: e.Loc, Change: e.Change, Hash: e.Hash} }, mirror.Failed, "before the moment or after", true},
+		"no hash":         {func(_ *source, e *payload.Entry) { e.Hash = "" }, mirror.Failed, "told no hash", true},
+		"an unknown hash": {func(_ *source, e *payload.Entry) { e.Hash = "crc32:12345678" }, mirror.Failed, "told no hash", true},
+		"gone":            {func(s *source, _ *payload.Entry) { delete(s.content, "/b") }, mirror.Failed, "404", false},
+		"another length":  {func(_ *source, e *payload.Entry) { e.Length = "4" }, mirror.Failed, "the Source told 4", false},
+		"no datetime":     {func(_ *source, e *payload.Entry) { e.Datetime = time.Time{} }, mirror.Failed, "before the moment or after", true},
+		"a day": {func(_ *source, e *payload.Entry) {
+			e.DatetimeTold = e.Datetime.Format("2006-01-02")
+		}, mirror.Failed, "before the moment or after", true},
+		"no datetime before": {func(_ *source, e *payload.Entry) {
+			*e = payload.Entry{Loc: e.Loc, Change: e.Change, Hash: e.Hash}
+		}, mirror.Failed, "before the moment or after", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSource(t)
@@ -191,11 +195,13 @@ func TestWhatIsNotProvenIsNotPut(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.want("b", "")
-			if all, _, err := c.Standing(t.Context(), 0); err != nil || all[mirror.Failed] != 1 || all[mirror.Missing] != 0 {
+			if all, _, err := c.Counts(t.Context(), 0); err != nil || all[mirror.Failed] != 1 || all[mirror.Missing] != 0 {
 				t.Errorf("%v, %v", all, err)
 			}
 			var failed []string
-			if err := c.EachFailed(t.Context(), func(f *mirror.Copy) error { failed = append(failed, f.Loc); return nil }); err != nil || !slices.Equal(failed, []string{b1.Loc}) {
+			if err := c.EachFailed(
+				t.Context(), func(f *mirror.Copy) error { failed = append(failed, f.Loc); return nil },
+			); err != nil || !slices.Equal(failed, []string{b1.Loc}) {
 				t.Errorf("listed %q, %v", failed, err)
 			}
 		})
@@ -231,15 +237,23 @@ func TestBaselineAtBeyondReach(t *testing.T) {
 	}{
 		"before the first state": {30 * time.Second, nil, mirror.ErrReach, "of " + payload.FormatDatetime(begin.Add(61*time.Second))},
 		"in the future":          {time.Until(begin) + time.Minute, nil, mirror.ErrReach, "future"},
-		"no state at all":        {time.Hour, func(_ *archived, set *lists.Set) { *set = lists.Set{ChangeList: "changes"} }, lists.ErrNone, "Resource List"},
-		"states without a time":  {time.Hour, func(a *archived, _ *lists.Set) { a.at, a.told, a.states = time.Time{}, nil, nil }, mirror.ErrReach, "none of its Resource Lists"},
-		"no changes":             {90 * time.Second, func(_ *archived, set *lists.Set) { set.ChangeList = "" }, mirror.ErrReach, "told up to " + payload.FormatDatetime(begin.Add(61*time.Second))},
-		"changes that end":       {110 * time.Second, closed(begin.Add(100 * time.Second)), mirror.ErrReach, "told up to " + payload.FormatDatetime(begin.Add(100*time.Second))},
+		"no state at all": {time.Hour, func(_ *archived, set *lists.Set) {
+			*set = lists.Set{ChangeList: "changes"}
+		}, lists.ErrNone, "Resource List"},
+		"states without a time": {time.Hour, func(a *archived, _ *lists.Set) {
+			a.at, a.described, a.states = time.Time{}, nil, nil
+		}, mirror.ErrReach, "none of its Resource Lists"},
+		"no changes":       {90 * time.Second, func(_ *archived, set *lists.Set) { set.ChangeList = "" }, mirror.ErrReach, "told up to " + payload.FormatDatetime(begin.Add(61*time.Second))},
+		"changes that end": {110 * time.Second, closed(begin.Add(100 * time.Second)), mirror.ErrReach, "told up to " + payload.FormatDatetime(begin.Add(100*time.Second))},
 		"changes that begin later": {110 * time.Second, func(a *archived, _ *lists.Set) {
 			a.errChange, a.changes = &lists.GoneError{URI: "changes", Earliest: begin.Add(2 * time.Minute)}, nil
 		}, mirror.ErrReach, "not kept any more"},
-		"a state of later":        {90 * time.Second, func(a *archived, _ *lists.Set) { a.states["first"].at = begin.Add(time.Hour) }, mirror.ErrReach, "later moment than its archive says"},
-		"an archive that is busy": {90 * time.Second, func(a *archived, _ *lists.Set) { a.errArchive = &lists.BusyError{URI: "archive", Status: 503} }, nil, "503"},
+		"a state of later": {90 * time.Second, func(a *archived, _ *lists.Set) {
+			a.states["first"].at = begin.Add(time.Hour)
+		}, mirror.ErrReach, "later moment than its archive says"},
+		"an archive that is busy": {90 * time.Second, func(a *archived, _ *lists.Set) {
+			a.errArchive = &lists.BusyError{URI: "archive", Status: 503}
+		}, nil, "503"},
 		"changes that are busy": {90 * time.Second, func(a *archived, _ *lists.Set) {
 			a.errChange, a.changes = &lists.BusyError{URI: "changes", Status: 503}, nil
 		}, nil, "503"},
@@ -279,12 +293,12 @@ func TestAnOlderStateDoes(t *testing.T) {
 	from, _, b1, a2 := stateOf(s)
 	broken := &listing{at: b1.Datetime, err: fmt.Errorf("reading: %w", lists.ErrAnswer)}
 	from.states["broken"] = broken
-	from.told = append(from.told, lists.Archived{URI: "broken", At: b1.Datetime},
+	from.described = append(from.described, lists.Archived{URI: "broken", At: b1.Datetime},
 		lists.Archived{URI: "undated"}, lists.Archived{URI: "completed later", At: b1.Datetime, Completed: a2.Datetime.Add(time.Hour)})
 	from.states["undated"] = &listing{}
 	c := newCopies(t, s, nil)
 	seen, err := c.BaselineAt(t.Context(), from, old, a2.Datetime)
-	if err != nil || !seen.At.Equal(from.told[0].At) || seen.Changes != 2 {
+	if err != nil || !seen.At.Equal(from.described[0].At) || seen.Changes != 2 {
 		t.Errorf("%+v, %v", seen, err)
 	}
 	c.want("a", "second")

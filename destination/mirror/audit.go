@@ -50,8 +50,8 @@ type Finding struct {
 	// By says in what it differs: lastmod, length, hash.
 	By []string `json:"by,omitempty"`
 	// Told is what the Source says, Have what the file is, as far as they differ.
-	Told *Facts `json:"told,omitempty"`
-	Have *Facts `json:"have,omitempty"`
+	Described *Facts `json:"told,omitempty"`
+	Have      *Facts `json:"have,omitempty"`
 	// Reason is why, where that is known.
 	Reason string `json:"reason,omitempty"`
 }
@@ -200,7 +200,7 @@ func (a *audit) compare(ctx context.Context, p *pair) (*Finding, error) {
 	f := &Finding{Loc: r.Loc, Path: c.Path, Reason: c.Reason}
 	if _, err := a.m.allowed(r.Loc); err != nil {
 		f.Kind, f.Reason = Outside, err.Error()
-		if t := (*trouble)(nil); errors.As(err, &t) && t.state == Invalid {
+		if t := (*failure)(nil); errors.As(err, &t) && t.state == Invalid {
 			f.Kind = Unaskable
 		}
 		return f, nil
@@ -213,7 +213,7 @@ func (a *audit) compare(ctx context.Context, p *pair) (*Finding, error) {
 		f.Kind = NoCopy
 		return f, nil
 	}
-	f.Told, f.Have = &Facts{}, &Facts{}
+	f.Described, f.Have = &Facts{}, &Facts{}
 	a.byFacts(f, r, c, info)
 	if err := a.byHash(ctx, f, r, c); err != nil {
 		return nil, err
@@ -241,18 +241,18 @@ func (a *audit) unlisted(c *Copy) *Finding {
 func (a *audit) byFacts(f *Finding, r *Resource, c *Copy, info fs.FileInfo) {
 	if size := r.size(); size >= 0 && size != info.Size() {
 		f.By = append(f.By, "length")
-		f.Told.Length, f.Have.Length = r.Length, strconv.FormatInt(info.Size(), 10)
+		f.Described.Length, f.Have.Length = r.Length, strconv.FormatInt(info.Size(), 10)
 	}
-	told, have := r.modified(), info.ModTime()
-	if told.IsZero() {
+	described, have := r.modified(), info.ModTime()
+	if described.IsZero() {
 		return
 	}
-	known := c.Told.modified()
-	if have.Sub(told).Abs() < clockGrain && (known.IsZero() || known.Equal(told)) {
+	known := c.Described.modified()
+	if have.Sub(described).Abs() < clockGrain && (known.IsZero() || known.Equal(described)) {
 		return
 	}
 	f.By = append(f.By, "lastmod")
-	f.Told.LastMod, f.Have.LastMod = r.LastMod, payload.FormatDatetime(have)
+	f.Described.LastMod, f.Have.LastMod = r.LastMod, payload.FormatDatetime(have)
 }
 
 // byHash reads the file; where the Source told no hash, it is compared with what was fetched.
@@ -262,10 +262,10 @@ func (a *audit) byHash(ctx context.Context, f *Finding, r *Resource, c *Copy) er
 	}
 	known, _ := digests.Parse(r.Hash)
 	h, _, err := a.m.hash(ctx, c.Path, known)
-	var t *trouble
+	var t *failure
 	if errors.As(err, &t) {
 		f.By, f.Reason = append(f.By, "hash"), t.reason
-		f.Told.Hash = r.Hash
+		f.Described.Hash = r.Hash
 		return nil
 	}
 	if err != nil {
@@ -273,7 +273,7 @@ func (a *audit) byHash(ctx context.Context, f *Finding, r *Resource, c *Copy) er
 	}
 	if d, have, differs := h.Differs(known); differs {
 		f.By = append(f.By, "hash")
-		f.Told.Hash, f.Have.Hash = d.Algorithm+":"+d.Hex, d.Algorithm+":"+have
+		f.Described.Hash, f.Have.Hash = d.Algorithm+":"+d.Hex, d.Algorithm+":"+have
 		return nil
 	}
 	sum := h.SHA256()

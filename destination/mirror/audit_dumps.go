@@ -16,8 +16,8 @@ func (src *source) expectDumped(ctx context.Context, from Lists, set lists.Set) 
 	if !is {
 		return Seen{}, fmt.Errorf("%w: a Resource List", lists.ErrNone)
 	}
-	n := noting{ctx: ctx, m: src}
-	snapshot, err := n.noteDump(past, set.ResourceDump)
+	n := recorder{ctx: ctx, m: src}
+	snapshot, err := n.recordDump(past, set.ResourceDump)
 	if err == nil {
 		err = n.flush()
 	}

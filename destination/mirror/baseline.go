@@ -42,7 +42,7 @@ func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen,
 		return Seen{}, err
 	}
 	err = m.bring(ctx, &seen, held, func(r *Resource, c *Copy) bool {
-		if c != nil && r.Change == "" && !seen.At.IsZero() && c.Told.Datetime.After(seen.At) {
+		if c != nil && r.Change == "" && !seen.At.IsZero() && c.Described.Datetime.After(seen.At) {
 			return true // what it was changed to since is known already
 		}
 		return dump.has(r, c)

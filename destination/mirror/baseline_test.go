@@ -58,7 +58,7 @@ func (l *listing) Changes(_ context.Context, _ string, since time.Time, visit fu
 func (s *source) list() *listing {
 	l := &listing{at: s.clock.Add(time.Second)}
 	for uri, text := range s.content {
-		e, ok := s.told[uri]
+		e, ok := s.described[uri]
 		if !ok || e.Hash != "sha-256:"+digest(text) {
 			e = s.put(uri, text).Entry
 		}
@@ -102,11 +102,11 @@ func TestBaseline(t *testing.T) {
 		uri := fmt.Sprintf("/d%d/f%d", i%10, i)
 		switch i % 3 {
 		case 0:
-			c.take(s.delete(uri))
+			c.handle(s.delete(uri))
 		case 1:
-			c.take(s.put(uri, "changed"))
+			c.handle(s.put(uri, "changed"))
 		case 2:
-			c.take(s.put(uri+"-new", "new"))
+			c.handle(s.put(uri+"-new", "new"))
 		}
 	}
 	if n := s.requests() - before; n != 66 {
@@ -153,11 +153,11 @@ func TestBaselineDeletes(t *testing.T) {
 	// Changes since the list are in what is expected; so is what was pushed since.
 	l = s.list()
 	brief := s.put("/brief", "brief")
-	c.take(brief)
+	c.handle(brief)
 	gone, made := s.delete("/c"), s.put("/e", "new")
 	l.changes = []payload.Entry{gone.Entry, brief.Entry, s.delete("/brief").Entry, made.Entry}
 	pushed := s.put("/f", "pushed")
-	c.take(pushed)
+	c.handle(pushed)
 	if seen := c.baseline(l); !seen.Position.Equal(made.Datetime) || seen.Changes != 4 {
 		t.Errorf("seen %+v", seen)
 	}
@@ -167,7 +167,7 @@ func TestBaselineDeletes(t *testing.T) {
 	c.want("f", "pushed")
 	// An old list takes back nothing that was pushed since.
 	pushed = s.put("/f", "pushed again")
-	c.take(pushed)
+	c.handle(pushed)
 	before := s.requests()
 	l.resources = append(l.resources, payload.Entry{Loc: pushed.Loc, Hash: "sha-256:" + digest("pushed")})
 	c.baseline(l)
@@ -223,8 +223,8 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	c.baseline(l)
-	c.take(s.put("/extra", "extra"), s.put("/kept", "kept"))
-	c.take(s.delete("/kept"))
+	c.handle(s.put("/extra", "extra"), s.put("/kept", "kept"))
+	c.handle(s.delete("/kept"))
 	at := func(name string) string { return filepath.Join(c.dir, c.host, name) }
 	write := func(name, text string) {
 		t.Helper()
@@ -275,7 +275,7 @@ func TestSettle(t *testing.T) {
 	c := newCopies(t, s, nil)
 	good, bad := s.put("/good", "good"), s.put("/bad", "bad")
 	s.content["/good"], s.content["/bad"] = "stale", "stale"
-	c.take(good, bad)
+	c.handle(good, bad)
 	s.content["/good"] = "good"
 	if err := c.Settle(t.Context(), 3); err != nil {
 		t.Fatal(err)
@@ -311,7 +311,7 @@ func TestBaselineWithoutAt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSource(t)
 			c := newCopies(t, s, func(c *mirror.Config) { c.Delete = true })
-			c.take(s.put("/a", "a"), s.put("/stays", "here"))
+			c.handle(s.put("/a", "a"), s.put("/stays", "here"))
 			s.delete("/a") // which nobody told
 			s.put("/gone", "gone")
 			l := s.list()
@@ -389,7 +389,9 @@ func TestMaxDelete(t *testing.T) {
 	c.want("f0", "text")
 	c.want("new", "new")
 	c.is(s.URL+"/f0", mirror.Gone, "")
-	if at, err := (mirror.Baselines{Mirror: c.Mirror, From: l, Set: func(context.Context) (lists.Set, error) { return everything, nil }}).Baseline(t.Context()); err != nil || at.IsZero() {
+	if at, err := (mirror.Baselines{
+		Mirror: c.Mirror, From: l, Set: func(context.Context) (lists.Set, error) { return everything, nil },
+	}).Baseline(t.Context()); err != nil || at.IsZero() {
 		t.Errorf("who follows goes on from %s: %v", at, err)
 	}
 	// The Source mends its list; then everything is as told.

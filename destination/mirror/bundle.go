@@ -24,7 +24,7 @@ type Bundle struct {
 	packed  map[string]bool // the paths of files in the package
 }
 
-var _ follow.Taker = (*Bundle)(nil)
+var _ follow.Handler = (*Bundle)(nil)
 
 // OpenChanges downloads and opens a package of a Change Dump, and reads its whole manifest. The
 // caller ends it with Close or Discard. The error is ErrUnusable if the package is at fault.
@@ -73,23 +73,23 @@ func covers(h *payload.Header, p *lists.Package) error {
 
 // inOrder sorts changes by datetime. A change without one stays behind the change before it.
 func inOrder(all []payload.Entry) {
-	type placed struct {
+	type indexed struct {
 		at time.Time
 		e  payload.Entry
 	}
 	last, sorted := time.Time{}, true
-	order := make([]placed, len(all))
+	order := make([]indexed, len(all))
 	for i, e := range all {
 		if !e.Datetime.IsZero() {
 			sorted = sorted && !e.Datetime.Before(last)
 			last = e.Datetime
 		}
-		order[i] = placed{last, e}
+		order[i] = indexed{last, e}
 	}
 	if sorted {
 		return
 	}
-	slices.SortStableFunc(order, func(a, b placed) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(order, func(a, b indexed) int { return a.at.Compare(b.at) })
 	for i := range order {
 		all[i] = order[i].e
 	}
@@ -101,7 +101,7 @@ var ErrUnusable = errors.New("a package of the dump cannot be used")
 // unusable wraps an error of a package in ErrUnusable, and counts it. The end of ctx and a full
 // disk are not the package's fault, and are returned as they are.
 func (src *source) unusable(ctx context.Context, err error) error {
-	if err = roomError(err); ctx.Err() != nil || errors.Is(err, ErrRoom) {
+	if err = spaceError(err); ctx.Err() != nil || errors.Is(err, ErrRoom) {
 		return err
 	}
 	src.counts.unusable.Add(1)
@@ -110,12 +110,12 @@ func (src *source) unusable(ctx context.Context, err error) error {
 
 // Take implements follow.Taker as Mirror.Take does. It fetches a change only if the package lacks
 // the content, or has other content than the manifest says.
-func (b *Bundle) Take(ctx context.Context, changes []follow.Change) (done int, err error) {
-	return b.m.take(ctx, changes, func(e *payload.Entry) *packed {
+func (b *Bundle) Handle(ctx context.Context, changes []follow.Change) (done int, err error) {
+	return b.m.store(ctx, changes, func(e *payload.Entry) *packed {
 		if e.Change == payload.Deleted || !b.packed[e.Path] {
 			return nil
 		}
-		return &packed{from: b.from, path: e.Path, told: toldBy(e)}
+		return &packed{from: b.from, path: e.Path, described: describedBy(e)}
 	})
 }
 

@@ -42,7 +42,7 @@ const (
 )
 
 // Told is what the Source said last of a resource.
-type Told struct {
+type Described struct {
 	Change   payload.Change // empty: it is in a Resource List
 	Datetime time.Time      // of the change, zero where none was told
 	LastMod  string
@@ -57,23 +57,23 @@ type Told struct {
 const (
 	// maxTold is how much is kept of each text that is told of a resource, bytes: it is kept for
 	// every resource, for good. All hashes of known algorithms together are shorter.
-	maxTold = 2 << 10
+	maxDescribed = 2 << 10
 	// maxSkew is how far the clock that dates changes may be ahead of this one.
 	maxSkew = 10 * time.Minute
 )
 
 // toldBy is what an entry says. A text that is too long counts as not told, and so does a datetime that
 // lies in the future: everything that comes until then would count as older.
-func toldBy(e *payload.Entry) Told {
-	t := Told{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding, linksOf(e.Links)}
+func describedBy(e *payload.Entry) Described {
+	t := Described{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding, linksOf(e.Links)}
 	if ahead(t.Datetime) {
 		t.Datetime = time.Time{}
 	}
-	if len(t.Change) > maxTold {
+	if len(t.Change) > maxDescribed {
 		t.Change = payload.Updated // it is none that there is; what changed is looked at
 	}
 	for _, text := range []*string{&t.LastMod, &t.Hash, &t.Length, &t.Type, &t.Encoding} {
-		if len(*text) > maxTold {
+		if len(*text) > maxDescribed {
 			*text = ""
 		}
 	}
@@ -84,7 +84,7 @@ func toldBy(e *payload.Entry) Told {
 func ahead(at time.Time) bool { return time.Until(at) > maxSkew }
 
 // size is the length as a number, -1 where none is told that is one.
-func (t *Told) size() int64 {
+func (t *Described) size() int64 {
 	if n, err := strconv.ParseInt(t.Length, 10, 64); err == nil && n >= 0 {
 		return n
 	}
@@ -92,7 +92,7 @@ func (t *Told) size() int64 {
 }
 
 // modified is LastMod as an instant; zero where it has no time of day, or is none.
-func (t *Told) modified() time.Time {
+func (t *Described) modified() time.Time {
 	at, err := payload.ParseDatetime(t.LastMod)
 	if err != nil || len(t.LastMod) <= len("2006-01-02") {
 		return time.Time{}
@@ -113,9 +113,9 @@ type File struct {
 type Copy struct {
 	Loc string
 	// Path is that of the file below the directory, with slashes; empty for what is Refused or Invalid.
-	Path  string
-	State State
-	Told  Told
+	Path      string
+	State     State
+	Described Described
 	// File is what is on the disk; nil: nothing was fetched yet, or it was removed. Where State is
 	// not Whole it is what an earlier change told.
 	File *File
@@ -160,7 +160,7 @@ type Ledger interface {
 	Clear(ctx context.Context) error
 	// Note has the entries in it, in the place of earlier ones with the same Loc; one whose
 	// Change is payload.Deleted has its Loc not be in it. Of an entry, what Told has is kept.
-	Note(ctx context.Context, entries []payload.Entry) error
+	Record(ctx context.Context, entries []payload.Entry) error
 	// Resource returns the one with a loc; ErrNone if there is none.
 	Resource(ctx context.Context, loc string) (Resource, error)
 	// Resources gives what is in it, by the bytes of their locs.
@@ -170,8 +170,8 @@ type Ledger interface {
 // Resource is one that a Source has.
 type Resource struct {
 	Loc string
-	Told
+	Described
 }
 
 // ResourceOf is what an entry says of a resource.
-func ResourceOf(e *payload.Entry) Resource { return Resource{e.Loc, toldBy(e)} }
+func ResourceOf(e *payload.Entry) Resource { return Resource{e.Loc, describedBy(e)} }

@@ -10,7 +10,7 @@ import (
 )
 
 // errTaken: two resources have the same digest.
-var errTaken = &trouble{state: Failed, reason: "another resource has its path"}
+var errPathInUse = &failure{state: Failed, reason: "another resource has its path"}
 
 // claims gives out paths. Those of jobs that are not saved yet it knows beside the Catalog.
 type claims struct {
@@ -65,14 +65,14 @@ func (c *claims) give(ctx context.Context, loc string, names []string) (at, clai
 			return "", "", err
 		}
 		if !below && (owner == "" || owner == loc) {
-			c.take(claim, loc)
+			c.reserve(claim, loc)
 			return at, claim, nil
 		}
 		if try == 0 {
 			names[last] = distinct(names[last], loc)
 		}
 	}
-	return "", "", errTaken
+	return "", "", errPathInUse
 }
 
 func (c *claims) owner(ctx context.Context, claim string) (loc string, below bool, err error) {
@@ -93,7 +93,7 @@ func (c *claims) owner(ctx context.Context, claim string) (loc string, below boo
 	return loc, below, err
 }
 
-func (c *claims) take(claim, loc string) {
+func (c *claims) reserve(claim, loc string) {
 	if c.files == nil {
 		c.files, c.dirs = map[string]string{}, map[string]int{}
 	}

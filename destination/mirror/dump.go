@@ -19,18 +19,18 @@ type dumped struct {
 	m    *source
 	seen *Seen
 	// listed: a Resource List says what the set is. Otherwise the manifests do.
-	listed bool
-	noting noting
+	listed   bool
+	recorder recorder
 	// row is how many packages in a row could not be used.
 	row int
 	// done are the resources that packages had, and deleted those that the Source deleted after the
 	// dump was made, as far as notOlder looked.
-	done, deleted memory
+	done, deleted seenLocs
 }
 
 // fromDump takes what a Resource Dump has of the set, where it is to be used; nil where it is not.
 func (src *source) fromDump(ctx context.Context, from Lists, set lists.Set, seen *Seen) (*dumped, error) {
-	d := &dumped{m: src, seen: seen, listed: set.ResourceList != "", noting: noting{ctx: ctx, m: src}}
+	d := &dumped{m: src, seen: seen, listed: set.ResourceList != "", recorder: recorder{ctx: ctx, m: src}}
 	dumps, able := from.(Dumps)
 	switch {
 	case set.ResourceDump == "" || !able:
@@ -57,7 +57,9 @@ func (src *source) fromDump(ctx context.Context, from Lists, set lists.Set, seen
 	case err != nil && (ctx.Err() != nil || src.cfg.Dump == DumpOnly || !d.listed):
 		return nil, err
 	case err != nil:
-		src.cfg.Logger.Warn("the Resource Dump cannot be read: resources are fetched one by one", "error", legible.Cut(err.Error()))
+		src.cfg.Logger.Warn(
+			"the Resource Dump cannot be read: resources are fetched one by one", "error", legible.Cut(err.Error()),
+		)
 		return nil, nil
 	case !worth && !slices.ContainsFunc(all, src.packages.Has):
 		return nil, nil // what was begun is of another dump
@@ -71,11 +73,13 @@ func (src *source) fromDump(ctx context.Context, from Lists, set lists.Set, seen
 	if err = d.notOlder(ctx, from, set); err != nil {
 		return nil, err
 	}
-	return d, d.takeAll(ctx, all)
+	return d, d.storeAll(ctx, all)
 }
 
 // packagesOf returns the packages that a Resource Dump lists, each once.
-func (src *source) packagesOf(ctx context.Context, from Dumps, uri string) (all []lists.Package, snapshot lists.Snapshot, err error) {
+func (src *source) packagesOf(
+	ctx context.Context, from Dumps, uri string,
+) (all []lists.Package, snapshot lists.Snapshot, err error) {
 	known := map[string]bool{}
 	snapshot, err = from.ResourceDump(ctx, uri, func(p lists.Package) error {
 		switch {
@@ -99,7 +103,7 @@ func (src *source) worthDump(ctx context.Context) (bool, error) {
 			return nil
 		}
 		all++
-		if c == nil || c.File == nil || !same(c, &r.Told) {
+		if c == nil || c.File == nil || !same(c, &r.Described) {
 			missing++
 		}
 		return nil
@@ -109,13 +113,13 @@ func (src *source) worthDump(ctx context.Context) (bool, error) {
 
 // opened is a package, or why there is none.
 type opened struct {
-	told lists.Package
+	described lists.Package
 	*packages.Package
 	err error
 }
 
 // takeAll takes package after package, and downloads the next one meanwhile.
-func (d *dumped) takeAll(ctx context.Context, all []lists.Package) error {
+func (d *dumped) storeAll(ctx context.Context, all []lists.Package) error {
 	ctx, cancel := context.WithCancel(ctx)
 	next := make(chan opened)
 	go func() {
@@ -124,7 +128,7 @@ func (d *dumped) takeAll(ctx context.Context, all []lists.Package) error {
 			if d.listed && d.m.packages.Used(p) {
 				continue // a run that was interrupted has taken it
 			}
-			o := opened{told: p}
+			o := opened{described: p}
 			o.Package, o.err = d.m.packages.Open(ctx, p)
 			select {
 			case next <- o:
@@ -148,20 +152,23 @@ func (d *dumped) takeAll(ctx context.Context, all []lists.Package) error {
 		d.m.counts.packageTotal.Add(max(p.Length, 0))
 	}
 	for o := range next {
-		if err := d.takeOne(ctx, &o); err != nil {
+		if err := d.storeOne(ctx, &o); err != nil {
 			return err
 		}
 		if d.row == maxUnusable && d.listed && d.m.cfg.Dump == DumpAuto {
-			d.m.cfg.Logger.Warn("the Resource Dump is not used any further: what it has is fetched by GET", "unusable_packages_in_a_row", d.row)
+			d.m.cfg.Logger.Warn(
+				"the Resource Dump is not used any further: what it has is fetched by GET",
+				"unusable_packages_in_a_row", d.row,
+			)
 			break
 		}
 	}
-	return errors.Join(ctx.Err(), d.noting.flush())
+	return errors.Join(ctx.Err(), d.recorder.flush())
 }
 
 // takeOne takes what a package has. An error is trouble of the mirror itself; a package that cannot
 // be used is reported, and passed over.
-func (d *dumped) takeOne(ctx context.Context, o *opened) error {
+func (d *dumped) storeOne(ctx context.Context, o *opened) error {
 	if o.err == nil {
 		p := d.m.newPool(ctx)
 		var fault error // of the mirror
@@ -192,7 +199,10 @@ func (d *dumped) takeOne(ctx context.Context, o *opened) error {
 	case d.m.cfg.Dump == DumpOnly:
 		next = "its resources are not mirrored"
 	}
-	d.m.cfg.Logger.Warn("a package of the Resource Dump is not used", "package", legible.Cut(o.told.URI), "error", legible.Cut(o.err.Error()), "next", next)
+	d.m.cfg.Logger.Warn(
+		"a package of the Resource Dump is not used", "package", legible.Cut(o.described.URI),
+		"error", legible.Cut(o.err.Error()), "next", next,
+	)
 	return nil
 }
 
@@ -206,7 +216,9 @@ func (d *dumped) used(p *packages.Package) error {
 }
 
 // entry submits what a manifest says of a resource, if that is of use.
-func (d *dumped) entry(ctx context.Context, p *pool, from *packages.Package, h *payload.Header, e packages.Entry) error {
+func (d *dumped) entry(
+	ctx context.Context, p *pool, from *packages.Package, h *payload.Header, e packages.Entry,
+) error {
 	at := h.AtTime
 	if at.IsZero() {
 		at = from.At
@@ -227,11 +239,11 @@ func (d *dumped) entry(ctx context.Context, p *pool, from *packages.Package, h *
 	if err != nil {
 		return err
 	}
-	told := toldBy(&e.Entry)
-	if !current(&r.Told, &told, d.seen.At, at) {
+	described := describedBy(&e.Entry)
+	if !current(&r.Described, &described, d.seen.At, at) {
 		return nil // it is fetched
 	}
-	return d.submit(p, r.Loc, r.Told, &packed{from, e.Path, told, d.seen.At})
+	return d.submit(p, r.Loc, r.Described, &packed{from, e.Path, described, d.seen.At})
 }
 
 // whole notes a resource of a Source without a Resource List, and submits it.
@@ -243,17 +255,17 @@ func (d *dumped) whole(p *pool, from *packages.Package, e packages.Entry) error 
 	e.Change, e.Datetime = "", time.Time{}
 	d.m.counts.total.Add(1)
 	d.seen.Entries++
-	err := d.noting.note(e.Entry)
+	err := d.recorder.resource(e.Entry)
 	if err != nil || len(e.Loc) > maxLoc || !e.Packed || d.deleted.has(e.Loc) {
 		return err
 	}
-	told := toldBy(&e.Entry)
-	return d.submit(p, e.Loc, told, &packed{from, e.Path, told, d.seen.At})
+	described := describedBy(&e.Entry)
+	return d.submit(p, e.Loc, described, &packed{from, e.Path, described, d.seen.At})
 }
 
-func (d *dumped) submit(p *pool, loc string, told Told, content *packed) error {
+func (d *dumped) submit(p *pool, loc string, described Described, content *packed) error {
 	d.done.add(loc)
-	return p.submit(&job{loc: loc, told: told, packed: content})
+	return p.submit(&job{loc: loc, described: described, packed: content})
 }
 
 // has reports whether a package had the resource as it is told, so that nothing is left to be done
@@ -263,27 +275,27 @@ func (d *dumped) has(r *Resource, c *Copy) bool { return d != nil && d.done.sett
 // current reports whether a content that a manifest tells of, packed at some moment or later, may be
 // what the Source told: by hashes, else by the time of the last modification, or of the change. It is
 // compared in any case when it is unpacked.
-func current(told, manifest *Told, listed, packedAt time.Time) bool {
-	if a, b := told.size(), manifest.size(); a >= 0 && b >= 0 && a != b {
+func current(described, manifest *Described, listed, packedAt time.Time) bool {
+	if a, b := described.size(), manifest.size(); a >= 0 && b >= 0 && a != b {
 		return false
 	}
-	if proven, contradicted := compareHashes(told.Hash, manifest.Hash); contradicted {
+	if proven, contradicted := compareHashes(described.Hash, manifest.Hash); contradicted {
 		return false
 	} else if proven {
 		return true
 	}
-	modified, packedModified := told.modified(), manifest.modified()
+	modified, packedModified := described.modified(), manifest.modified()
 	switch {
 	case modified.IsZero() || packedModified.IsZero():
 	case packedModified.Before(modified):
 		return false // whenever it was packed
-	case told.Change == "" && modified.Equal(packedModified):
+	case described.Change == "" && modified.Equal(packedModified):
 		return true
 	}
 	// Between its last modification and the moment of the list nothing happened to it (core §10.1).
-	known := told.Datetime
+	known := described.Datetime
 	switch {
-	case told.Change != "":
+	case described.Change != "":
 	case !modified.IsZero():
 		known = modified
 	default:

@@ -100,7 +100,7 @@ func TestManifestThatNamesOneFileOften(t *testing.T) {
 		e := payload.Entry{Loc: fmt.Sprint(s.URL, "/copy/", i), Hash: "sha-256:" + digest(text), Length: fmt.Sprint(size)}
 		l.resources = append(l.resources, e)
 		e.Path = "/large"
-		p.Tell(e)
+		p.List(e)
 	}
 	c := newCopies(t, s, only)
 	c.baselineOf(&dumping{listing: l, packages: []lists.Package{s.serve("/dump/0.zip", p.Bytes(), l.at)}}, withDump)
@@ -144,7 +144,7 @@ func TestLeftPackagesOfChanges(t *testing.T) {
 	d := s.pack(t, s.list(), 1, nil)
 	c := newCopies(t, s, auto)
 	for _, uri := range []string{"/a", "/b"} {
-		c.take(s.put(uri, uri))
+		c.handle(s.put(uri, uri))
 	}
 	p := packagestest.New(t, payload.Head{Capability: payload.CapChangeDumpManifest, From: d.at, Until: s.clock})
 	b, err := c.OpenChanges(t.Context(), s.serve("/dump/changes.zip", p.Bytes(), time.Time{}))

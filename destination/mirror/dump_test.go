@@ -68,7 +68,7 @@ func (s *source) pack(t *testing.T, l *listing, parts int, change func(*packages
 		d.packages = append(d.packages, s.serve(fmt.Sprintf("/dump/%d.zip", part), p.Bytes(), l.at))
 	}
 	for i := range parts {
-		delete(s.told, fmt.Sprintf("/dump/%d.zip", i))
+		delete(s.described, fmt.Sprintf("/dump/%d.zip", i))
 	}
 	return d
 }
@@ -126,10 +126,10 @@ func TestBaselineByDump(t *testing.T) {
 			p.Add(e, "another")
 		case 3: // it is not there
 			e.Path = "/nothing"
-			p.Tell(e)
+			p.List(e)
 		case 4: // its path leads out
 			e.Path = "/PATH"
-			p.Tell(e)
+			p.List(e)
 			p.Edit = func(s string) string { return strings.Replace(s, "/PATH", "/../../../etc/passwd", 1) }
 		case 5: // not even told of
 			p.File("resources/unknown", "x")
@@ -294,7 +294,7 @@ func TestDumpOlderThanMirror(t *testing.T) {
 		c := newCopies(t, s, only)
 		changed := s.put("/a", "new /a")
 		c.reopen(func(cfg *mirror.Config) { cfg.Dump = "" })
-		c.take(changed)
+		c.handle(changed)
 		c.reopen(only)
 		if d.changes = nil; set.ResourceList != "" {
 			d.changes = []payload.Entry{changed.Entry}
@@ -314,7 +314,7 @@ func TestAutoChooses(t *testing.T) {
 	c := newCopies(t, s, auto)
 	d := s.pack(t, s.list(), 1, nil)
 	for i := range 5 {
-		c.take(s.put(fmt.Sprintf("/f%d", i), fmt.Sprint(i)))
+		c.handle(s.put(fmt.Sprintf("/f%d", i), fmt.Sprint(i)))
 	}
 	c.baselineOf(d, withDump)
 	if _, packages := s.gets(); packages != 0 {

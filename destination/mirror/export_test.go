@@ -30,8 +30,8 @@ func BaseHas(raw, loc string) (bool, error) {
 }
 
 // Digests are the known ones that a Source told.
-func Digests(told string) (known []string, others bool) {
-	all, others := digests.Parse(told)
+func Digests(described string) (known []string, others bool) {
+	all, others := digests.Parse(described)
 	for _, d := range all {
 		known = append(known, d.Algorithm+":"+d.Hex)
 	}

@@ -19,13 +19,13 @@ var errUnchanged = errors.New("not modified")
 
 // fetched is what came of a request.
 type fetched struct {
-	file     *part
-	hashes   *digests.Hashing
-	size     int64
-	modified time.Time // as the server told
-	etag     string
-	told     string // its Last-Modified
-	encoding string
+	file      *part
+	hashes    *digests.Hashing
+	size      int64
+	modified  time.Time // as the server told
+	etag      string
+	described string // its Last-Modified
+	encoding  string
 }
 
 // fetcher asks servers for resources.
@@ -49,11 +49,11 @@ func newFetcher(cfg *Config, t *tree, below func(*url.URL) bool) *fetcher {
 
 // fetch gets what a resource is now, verified, in a file that is not in its place yet.
 // errUnchanged where the copy is still what the server has; fresh asks for no copy on the way.
-func (f *fetcher) fetch(ctx context.Context, u *url.URL, told *Told, old *File, fresh bool) (got *fetched, err error) {
-	if size := told.size(); size > f.cfg.MaxBytes {
+func (f *fetcher) fetch(ctx context.Context, u *url.URL, described *Described, old *File, fresh bool) (got *fetched, err error) {
+	if size := described.size(); size > f.cfg.MaxBytes {
 		return nil, failed("it has %d bytes, more than the limit of %d", size, f.cfg.MaxBytes)
 	}
-	req, err := f.request(ctx, u, told, old, fresh)
+	req, err := f.request(ctx, u, described, old, fresh)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (f *fetcher) fetch(ctx context.Context, u *url.URL, told *Told, old *File, 
 	if t := fetch.Judge(resp, http.StatusOK); t != nil {
 		return nil, troubleOf(t)
 	}
-	if got, err = f.take(resp.Body, resp, told); got != nil && err != nil { // broken off while it came
+	if got, err = f.read(resp.Body, resp, described); got != nil && err != nil { // broken off while it came
 		got.file.discard()
 		got = nil
 	}
@@ -85,21 +85,21 @@ func troubleOf(err error) error {
 	if t.Kind == fetch.Missing {
 		state = Missing
 	}
-	return &trouble{state: state, reason: t.Error(), cause: t, host: t.OfHost(), after: t.After}
+	return &failure{state: state, reason: t.Error(), cause: t, host: t.OfHost(), after: t.After}
 }
 
-func (f *fetcher) request(ctx context.Context, u *url.URL, told *Told, old *File, fresh bool) (*http.Request, error) {
+func (f *fetcher) request(ctx context.Context, u *url.URL, described *Described, old *File, fresh bool) (*http.Request, error) {
 	plain := *u
 	plain.Fragment, plain.RawFragment = "", ""
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, plain.String(), nil)
 	if err != nil {
-		return nil, &trouble{state: Invalid, reason: ErrLoc.Error()}
+		return nil, &failure{state: Invalid, reason: ErrLoc.Error()}
 	}
 	req.Header.Set("User-Agent", f.cfg.UserAgent)
 	// What is told of length and hash is told of the representation in that coding (core §7).
 	req.Header.Set("Accept-Encoding", "identity")
-	if told.Encoding != "" && headerSafe(told.Encoding) {
-		req.Header.Set("Accept-Encoding", told.Encoding)
+	if described.Encoding != "" && headerSafe(described.Encoding) {
+		req.Header.Set("Accept-Encoding", described.Encoding)
 	}
 	if fresh {
 		req.Header.Set("Cache-Control", "no-cache")
@@ -117,15 +117,15 @@ func headerSafe(s string) bool {
 
 // take reads the body into a file. Where it returns one with an error the body broke off, or is
 // not what was told.
-func (f *fetcher) take(body io.Reader, resp *http.Response, told *Told) (*fetched, error) {
+func (f *fetcher) read(body io.Reader, resp *http.Response, described *Described) (*fetched, error) {
 	known := fetch.ValidatorsOf(resp.Header)
-	got := &fetched{etag: known.ETag, told: known.LastModified}
+	got := &fetched{etag: known.ETag, described: known.LastModified}
 	got.modified, _ = http.ParseTime(resp.Header.Get("Last-Modified"))
 	const maxKept = 1024
 	if coding := resp.Header.Get("Content-Encoding"); len(coding) <= maxKept {
 		got.encoding = coding
 	}
-	err := f.write(got, body, resp.ContentLength, told)
+	err := f.write(got, body, resp.ContentLength, described)
 	if got.file == nil {
 		return nil, err
 	}
@@ -134,8 +134,8 @@ func (f *fetcher) take(body io.Reader, resp *http.Response, told *Told) (*fetche
 
 // write writes content into a file, and compares it with what is told. length is how much is to come,
 // -1 where nobody knows. Where got has a file beside an error the content broke off, or is not what was told.
-func (f *fetcher) write(got *fetched, body io.Reader, length int64, told *Told) error {
-	want := told.size()
+func (f *fetcher) write(got *fetched, body io.Reader, length int64, described *Described) error {
+	want := described.size()
 	limit := f.cfg.MaxBytes
 	if length > limit {
 		return failed("it has %d bytes, more than the limit of %d", length, limit)
@@ -143,14 +143,14 @@ func (f *fetcher) write(got *fetched, body io.Reader, length int64, told *Told) 
 	if want >= 0 {
 		limit = want
 	}
-	if err := f.tree.room.take(max(want, length)); err != nil {
+	if err := f.tree.space.reserve(max(want, length)); err != nil {
 		return err
 	}
 	file, err := f.tree.newPart()
 	if err != nil {
-		return writeTrouble(err)
+		return writeFailure(err)
 	}
-	known, _ := digests.Parse(told.Hash)
+	known, _ := digests.Parse(described.Hash)
 	got.file, got.hashes = file, digests.New(known)
 	buffer := buffers.Get().(*[copyBuffer]byte)
 	defer buffers.Put(buffer)
@@ -158,7 +158,7 @@ func (f *fetcher) write(got *fetched, body io.Reader, length int64, told *Told) 
 	got.size, err = io.CopyBuffer(to, io.LimitReader(body, limit+1), buffer[:])
 	switch wrong, have, differs := got.hashes.Differs(known); {
 	case err != nil && to.failed:
-		return writeTrouble(err)
+		return writeFailure(err)
 	case err != nil:
 		return err
 	case got.size > limit && want < 0:
@@ -174,7 +174,7 @@ func (f *fetcher) write(got *fetched, body io.Reader, length int64, told *Told) 
 }
 
 // writeTrouble says why a file could not be written; ErrRoom stays what it is.
-func writeTrouble(err error) error {
+func writeFailure(err error) error {
 	if errors.Is(err, ErrRoom) {
 		return err
 	}

@@ -41,7 +41,7 @@ func TestHome(t *testing.T) {
 	if err := c.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.take(s.put("/a", "a"))
+	c.handle(s.put("/a", "a"))
 	c.reopen(func(cfg *mirror.Config) { cfg.ReadOnly = true })
 	c.reopen(func(cfg *mirror.Config) { cfg.ReadOnly = false })
 	if begun, err := c.Begun(t.Context()); err != nil || !begun {

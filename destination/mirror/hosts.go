@@ -20,7 +20,10 @@ func newHosts(cfg *Config) *fetch.Hosts {
 	return &fetch.Hosts{
 		PerHost: cfg.PerHost, Failures: failuresInARow, MaxPause: maxPause, Patience: patience,
 		OnPause: func(name string, pause time.Duration, failures int, last error) {
-			cfg.Logger.Warn("a host is left alone for a time", "host", legible.Cut(name), "pause", pause, "failures", failures, "reason", legible.Cut(last.Error()))
+			cfg.Logger.Warn(
+				"a host is left alone for a time", "host", legible.Cut(name), "pause", pause,
+				"failures", failures, "reason", legible.Cut(last.Error()),
+			)
 		},
 	}
 }

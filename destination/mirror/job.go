@@ -28,15 +28,15 @@ func (w *worker) prepare(ctx context.Context, j *job) (host string, err error) {
 	case j.retry && (!known || j.copy.Next.IsZero() || time.Now().Before(j.copy.Next)):
 		return "", nil // it was seen to meanwhile
 	case j.retry:
-		j.told = j.copy.Told
-	case !w.kept() && earlier(j.told.Datetime, j.copy.Told.Datetime):
+		j.described = j.copy.Described
+	case !w.kept() && earlier(j.described.Datetime, j.copy.Described.Datetime):
 		j.finished = true // handed on again, after what came later
 		w.counts.unchanged.Add(1)
 		return "", nil
-	case j.packed != nil && j.told.Change == "" && !j.packed.listed.IsZero() && j.copy.Told.Datetime.After(j.packed.listed):
+	case j.packed != nil && j.described.Change == "" && !j.packed.listed.IsZero() && j.copy.Described.Datetime.After(j.packed.listed):
 		return "", nil // what it was changed to since is known already
 	}
-	if j.told.Change == payload.Deleted {
+	if j.described.Change == payload.Deleted {
 		if !known {
 			j.finished = true
 			w.counts.unchanged.Add(1)
@@ -66,7 +66,7 @@ var errNotPacked = errors.New("the package does not have it")
 // do does a job, as far as that is done at one host. It returns the host at which the job goes on,
 // empty if it has ended. An error is trouble of the mirror itself, and the job is not done.
 func (w *worker) do(ctx context.Context, host string, j *job) (next string, err error) {
-	if j.told.Change == payload.Deleted {
+	if j.described.Change == payload.Deleted {
 		err = w.remove(ctx, j)
 	} else {
 		err = w.keep(ctx, host, j)
@@ -85,16 +85,16 @@ func (w *worker) do(ctx context.Context, host string, j *job) (next string, err 
 
 // fail records why a job failed.
 func (w *worker) fail(j *job, err error) {
-	var t *trouble
+	var t *failure
 	errors.As(err, &t)
 	c := &j.copy
 	if !j.retry {
 		c.Tries = 0
 	}
 	if w.kept() && t.state == Missing {
-		t = &trouble{state: Failed, reason: t.reason, after: t.after} // it was there at the moment
+		t = &failure{state: Failed, reason: t.reason, after: t.after} // it was there at the moment
 	}
-	c.Told, c.State, c.Reason = j.told, t.state, legible.Cut(t.reason)
+	c.Described, c.State, c.Reason = j.described, t.state, legible.Cut(t.reason)
 	c.Tries++
 	c.Next = time.Time{}
 	switch t.state {
@@ -112,14 +112,14 @@ func (w *worker) fail(j *job, err error) {
 		}
 	}
 	j.save, j.finished = true, true
-	w.tell(c, t.after > 0 && !t.host)
+	w.log(c, t.after > 0 && !t.host)
 }
 
 // done records that a copy is what was told.
 func (w *worker) done(j *job) {
 	c := &j.copy
-	changed := c.State != Whole || c.Told != j.told || j.claimed != "" || !c.Next.IsZero() || j.save
-	c.Told, c.State, c.Tries, c.Next, c.Reason = j.told, Whole, 0, time.Time{}, ""
+	changed := c.State != Whole || c.Described != j.described || j.claimed != "" || !c.Next.IsZero() || j.save
+	c.Described, c.State, c.Tries, c.Next, c.Reason = j.described, Whole, 0, time.Time{}, ""
 	j.save, j.finished = changed, true
 }
 
@@ -131,7 +131,7 @@ func (w *worker) remove(ctx context.Context, j *job) error {
 			return failed("its file cannot be removed: %v", err)
 		}
 		c.File = nil
-	} else if err := w.lookAgain(ctx, c); err != nil {
+	} else if err := w.checkAgain(ctx, c); err != nil {
 		return err
 	}
 	j.finished = true
@@ -140,13 +140,13 @@ func (w *worker) remove(ctx context.Context, j *job) error {
 		w.counts.deleted.Add(1)
 		return nil
 	}
-	links := c.Told.Links
-	c.Told, c.State, c.Tries, c.Next, c.Reason = j.told, Gone, 0, time.Time{}, ""
-	if c.Told.Links == "" {
-		c.Told.Links = links // where it came from stays known
+	links := c.Described.Links
+	c.Described, c.State, c.Tries, c.Next, c.Reason = j.described, Gone, 0, time.Time{}, ""
+	if c.Described.Links == "" {
+		c.Described.Links = links // where it came from stays known
 	}
 	if j.unlisted {
-		c.Told.Datetime = time.Time{} // a list that has it again is believed, of whatever moment it is
+		c.Described.Datetime = time.Time{} // a list that has it again is believed, of whatever moment it is
 	}
 	j.save = true
 	w.counts.kept.Add(1)
@@ -155,7 +155,7 @@ func (w *worker) remove(ctx context.Context, j *job) error {
 
 // lookAgain records what the file of a kept copy is where it is not as recorded: a crash came between
 // a later file and its record, or somebody has touched it.
-func (w *worker) lookAgain(ctx context.Context, c *Copy) error {
+func (w *worker) checkAgain(ctx context.Context, c *Copy) error {
 	if c.File == nil || w.tree.intact(c) {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (w *worker) lookAgain(ctx context.Context, c *Copy) error {
 // by fetching it.
 func (w *worker) keep(ctx context.Context, host string, j *job) error {
 	c := &j.copy
-	if j.told.Change == undecided {
+	if j.described.Change == undecided {
 		return errUndecided
 	}
 	intact := w.tree.intact(c)
@@ -190,29 +190,29 @@ func (w *worker) keep(ctx context.Context, host string, j *job) error {
 	if !intact {
 		c.File = nil
 	}
-	if intact && c.State == Whole && w.same(c, &j.told) {
+	if intact && c.State == Whole && w.same(c, &j.described) {
 		w.counts.unchanged.Add(1)
-		return w.asTold(j)
+		return w.asDescribed(j)
 	}
 	if j.packed != nil {
-		if done, err := w.takePacked(ctx, j); done || err != nil || j.packedOnly {
+		if done, err := w.storePacked(ctx, j); done || err != nil || j.packedOnly {
 			return err
 		}
 		return errNotPacked
 	}
-	if known, _ := digests.Parse(j.told.Hash); w.kept() && len(known) == 0 {
+	if known, _ := digests.Parse(j.described.Hash); w.kept() && len(known) == 0 {
 		return errUnproven
 	}
 	old := c.File
 	got, err := w.ask(ctx, host, j, old, j.retry)
 	if errors.Is(err, errUnchanged) {
-		ok, hashErr := w.verify(ctx, c.Path, &j.told)
+		ok, hashErr := w.verify(ctx, c.Path, &j.described)
 		if hashErr != nil {
 			return hashErr
 		}
 		if ok {
 			w.counts.unchanged.Add(1)
-			return w.asTold(j)
+			return w.asDescribed(j)
 		}
 		got, err = w.ask(ctx, host, j, nil, true) // it is not, whatever the server says
 	}
@@ -225,7 +225,9 @@ func (w *worker) keep(ctx context.Context, host string, j *job) error {
 // ask fetches at the host's turn.
 func (w *worker) ask(ctx context.Context, host string, j *job, old *File, fresh bool) (*fetched, error) {
 	if w.cfg.Dump == DumpOnly {
-		return nil, failed("no package of the dump has it as the Source tells it, and with --dump only it is not fetched")
+		return nil, failed(
+			"no package of the dump has it as the Source tells it, and with --dump only it is not fetched",
+		)
 	}
 	h := w.hosts.Of(host)
 	if err := h.Enter(ctx); err != nil {
@@ -236,8 +238,8 @@ func (w *worker) ask(ctx context.Context, host string, j *job, old *File, fresh 
 		return nil, err
 	}
 	defer func() { <-w.slots }()
-	got, err := w.fetch.fetch(ctx, j.url, &j.told, old, fresh)
-	var t *trouble
+	got, err := w.fetch.fetch(ctx, j.url, &j.described, old, fresh)
+	var t *failure
 	if errors.As(err, &t) || err == nil || errors.Is(err, errUnchanged) {
 		h.Note(err)
 	}
@@ -257,16 +259,16 @@ func (w *worker) slot(ctx context.Context) error {
 func (w *worker) put(j *job, got *fetched) error {
 	defer got.file.discard()
 	c := &j.copy
-	modified := j.told.modified()
+	modified := j.described.modified()
 	if modified.IsZero() {
 		modified = got.modified
 	}
-	info, err := got.file.place(c.Path, modified)
+	info, err := got.file.rename(c.Path, modified)
 	if err != nil {
-		return writeTrouble(err)
+		return writeFailure(err)
 	}
 	c.File = fileOf(info, got.hashes.SHA256())
-	c.File.ETag, c.File.LastModified, c.File.Encoding = got.etag, got.told, got.encoding
+	c.File.ETag, c.File.LastModified, c.File.Encoding = got.etag, got.described, got.encoding
 	j.save = true
 	w.counts.fetched.Add(1)
 	w.counts.bytes.Add(got.size)
@@ -275,21 +277,21 @@ func (w *worker) put(j *job, got *fetched) error {
 }
 
 // same is the function same. Of copies that are kept at a moment only a hash tells.
-func (w *worker) same(c *Copy, told *Told) bool {
-	if known, _ := digests.Parse(told.Hash); w.kept() && len(known) == 0 {
+func (w *worker) same(c *Copy, described *Described) bool {
+	if known, _ := digests.Parse(described.Hash); w.kept() && len(known) == 0 {
 		return false
 	}
-	return same(c, told)
+	return same(c, described)
 }
 
 // same tells whether the file, which is what was told before, is also what is told now.
-func same(c *Copy, told *Told) bool {
-	if size := told.size(); size >= 0 && size != c.File.Size {
+func same(c *Copy, described *Described) bool {
+	if size := described.size(); size >= 0 && size != c.File.Size {
 		return false
 	}
-	known, _ := digests.Parse(told.Hash)
+	known, _ := digests.Parse(described.Hash)
 	if len(known) > 0 {
-		if told.Hash == c.Told.Hash {
+		if described.Hash == c.Described.Hash {
 			return true // it was verified by that
 		}
 		for _, d := range known {
@@ -299,17 +301,17 @@ func same(c *Copy, told *Told) bool {
 		}
 		return true
 	}
-	if told.Change != "" {
+	if described.Change != "" {
 		return false // two changes may have the same datetime
 	}
-	modified := told.modified()
-	return !modified.IsZero() && modified.Equal(c.Told.modified())
+	modified := described.modified()
+	return !modified.IsZero() && modified.Equal(c.Described.modified())
 }
 
 // asTold gives the file the time of modification that is told, and records what is told.
-func (w *worker) asTold(j *job) error {
+func (w *worker) asDescribed(j *job) error {
 	c := &j.copy
-	if modified := j.told.modified(); !modified.IsZero() && !modified.Equal(j.copy.Told.modified()) {
+	if modified := j.described.modified(); !modified.IsZero() && !modified.Equal(j.copy.Described.modified()) {
 		info, err := w.tree.touch(c.Path, modified)
 		if err != nil {
 			return failed("its file cannot be given its time: %v", err)
@@ -322,10 +324,10 @@ func (w *worker) asTold(j *job) error {
 }
 
 // verify reads the file and tells whether it has what is told of length and hashes.
-func (w *worker) verify(ctx context.Context, at string, told *Told) (bool, error) {
-	known, _ := digests.Parse(told.Hash)
+func (w *worker) verify(ctx context.Context, at string, described *Described) (bool, error) {
+	known, _ := digests.Parse(described.Hash)
 	info := w.tree.regular(at)
-	if size := told.size(); info == nil || size >= 0 && size != info.Size() {
+	if size := described.size(); info == nil || size >= 0 && size != info.Size() {
 		return false, nil
 	}
 	if len(known) == 0 {
@@ -356,9 +358,9 @@ func (w *worker) hash(ctx context.Context, at string, need []digests.Digest) (*d
 // told: the Catalog is new, or was lost, or somebody has touched the file.
 func (w *worker) adopt(ctx context.Context, j *job) (bool, error) {
 	c := &j.copy
-	known, _ := digests.Parse(j.told.Hash)
+	known, _ := digests.Parse(j.described.Hash)
 	info := w.tree.regular(c.Path)
-	if size := j.told.size(); info == nil || len(known) == 0 || size >= 0 && size != info.Size() {
+	if size := j.described.size(); info == nil || len(known) == 0 || size >= 0 && size != info.Size() {
 		return false, nil
 	}
 	h, n, err := w.hash(ctx, c.Path, known)
@@ -371,7 +373,7 @@ func (w *worker) adopt(ctx context.Context, j *job) (bool, error) {
 	if _, _, differs := h.Differs(known); differs {
 		return false, nil
 	}
-	if modified := j.told.modified(); !modified.IsZero() {
+	if modified := j.described.modified(); !modified.IsZero() {
 		var touched fs.FileInfo
 		if touched, err = w.tree.touch(c.Path, modified); err != nil {
 			return false, nil
@@ -387,7 +389,7 @@ func (w *worker) adopt(ctx context.Context, j *job) (bool, error) {
 
 // takePacked has the copy be what the package has, if that is what the Source told. done is false
 // where the content must come from elsewhere.
-func (w *worker) takePacked(ctx context.Context, j *job) (done bool, err error) {
+func (w *worker) storePacked(ctx context.Context, j *job) (done bool, err error) {
 	got, err := w.unpack(ctx, j)
 	if err == nil {
 		if err = w.put(j, got); err == nil {
@@ -414,26 +416,26 @@ func (w *worker) takePacked(ctx context.Context, j *job) (done bool, err error) 
 // with what the manifest tells.
 func (w *worker) unpack(ctx context.Context, j *job) (*fetched, error) {
 	p := j.packed
-	want := j.told
-	size, manifest := want.size(), p.told.size()
+	want := j.described
+	size, manifest := want.size(), p.described.size()
 	switch {
 	case size >= 0 && manifest >= 0 && size != manifest:
 		return nil, failed("the manifest tells %d bytes, and the Source told %d", manifest, size)
 	case size < 0:
-		want.Length = p.told.Length
+		want.Length = p.described.Length
 	}
 	if size = want.size(); size > w.cfg.MaxBytes {
 		return nil, failed("it has %d bytes, more than the limit of %d", size, w.cfg.MaxBytes)
 	}
-	if want.Hash != p.told.Hash {
-		want.Hash += " " + p.told.Hash
+	if want.Hash != p.described.Hash {
+		want.Hash += " " + p.described.Hash
 	}
 	content, err := p.from.Content(p.path)
 	if err != nil {
 		return nil, err
 	}
 	defer content.Close()
-	got := &fetched{modified: p.told.modified(), encoding: p.told.Encoding}
+	got := &fetched{modified: p.described.modified(), encoding: p.described.Encoding}
 	if err = w.fetch.write(got, onlyReader{ctx, content}, -1, &want); err != nil {
 		if got.file != nil {
 			got.file.discard()

@@ -53,7 +53,7 @@ func linksOf(all []payload.Link) string {
 		return ""
 	}
 	text, _ := json.Marshal(kept) // strings always marshal
-	if len(text) <= maxTold {
+	if len(text) <= maxDescribed {
 		return string(text)
 	}
 	origin := via(kept)
@@ -61,7 +61,7 @@ func linksOf(all []payload.Link) string {
 		return ""
 	}
 	text, _ = json.Marshal([]payload.Link{{Rel: relVia, Href: origin.Href}})
-	if len(text) > maxTold {
+	if len(text) > maxDescribed {
 		return ""
 	}
 	return string(text)
@@ -124,7 +124,7 @@ func asURI(loc string) string {
 // one to the Source's own resource, with what the Source told of it. Its Href is empty where the loc
 // cannot be written as a URI. Other are the other links that stay true of the copy.
 func (c *Copy) Via() (link payload.Link, other []payload.Link) {
-	for _, l := range readLinks(c.Told.Links) {
+	for _, l := range readLinks(c.Described.Links) {
 		if l.Rel == relVia {
 			link = l
 		} else {
@@ -135,8 +135,8 @@ func (c *Copy) Via() (link payload.Link, other []payload.Link) {
 		return link, other
 	}
 	link = payload.Link{
-		Rel: relVia, Href: c.Loc, Modified: c.Told.LastMod, Hash: c.Told.Hash, Length: c.Told.Length,
-		Type: c.Told.Type, Encoding: c.Told.Encoding,
+		Rel: relVia, Href: c.Loc, Modified: c.Described.LastMod, Hash: c.Described.Hash, Length: c.Described.Length,
+		Type: c.Described.Type, Encoding: c.Described.Encoding,
 	}
 	if !validLink(link) {
 		link = payload.Link{Rel: relVia, Href: c.Loc}

@@ -13,7 +13,7 @@ import (
 // beside them.
 type Mirror struct{ *source }
 
-var _ follow.Taker = (*Mirror)(nil)
+var _ follow.Handler = (*Mirror)(nil)
 
 // New takes the directory. The error names the setting that is wrong.
 func New(cfg Config) (*Mirror, error) {
@@ -63,8 +63,8 @@ func (m *Mirror) Close() error {
 // Take implements follow.Taker: of several changes of a resource the last counts; what could not be
 // fetched is recorded, and done with here. An error is trouble of the mirror itself: its disk has no
 // room, its Catalog is away; ErrKept.
-func (m *Mirror) Take(ctx context.Context, changes []follow.Change) (done int, err error) {
-	return m.take(ctx, changes, func(*payload.Entry) *packed { return nil })
+func (m *Mirror) Handle(ctx context.Context, changes []follow.Change) (done int, err error) {
+	return m.store(ctx, changes, func(*payload.Entry) *packed { return nil })
 }
 
 // Progress is what was done since the Mirror was made. A resource that was tried several
@@ -101,11 +101,11 @@ func (m *Mirror) Progress() Progress {
 }
 
 // Standing is how many resources there are of each state.
-type Standing map[State]int
+type Counts map[State]int
 
 // Standing counts what the Catalog has, and shows some of what Failed: at most limit.
-func (m *Mirror) Standing(ctx context.Context, limit int) (all Standing, bad []Copy, err error) {
-	all = Standing{}
+func (m *Mirror) Counts(ctx context.Context, limit int) (all Counts, bad []Copy, err error) {
+	all = Counts{}
 	for c, err := range m.cfg.Catalog.All(ctx) {
 		if err != nil {
 			return nil, nil, err

@@ -59,14 +59,14 @@ func (m *mover) move(name, to string) error {
 			return &os.LinkError{Op: "renameat", Old: name, New: to, Err: errors.Join(err, m.forget(dir))}
 		}
 		m.mu.RUnlock()
-		if err := m.take(dir); err != nil {
+		if err := m.reopen(dir); err != nil {
 			return err
 		}
 	}
 }
 
 // take opens a directory anew.
-func (m *mover) take(dir string) error {
+func (m *mover) reopen(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.open) >= maxFolders {

@@ -23,7 +23,7 @@ func TestPipeInPlaceOfADirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	through, beside := s.put("/dir/a", "one"), s.put("/b", "two")
-	c.take(through, beside)
+	c.handle(through, beside)
 	c.is(through.Loc, mirror.Failed, "not a directory")
 	c.want("b", "two")
 	c.nothingHalf()

@@ -97,7 +97,7 @@ func (c *changesUntil) changesIn(from Past, uri string, since time.Time) (lists.
 
 // changesUntil puts changes up to a moment into the Ledger.
 type changesUntil struct {
-	noting
+	recorder
 	moment  time.Time
 	undated []payload.Entry
 }
@@ -151,7 +151,7 @@ func (c *changesUntil) short(until time.Time) error {
 func (c *changesUntil) visit(e payload.Entry) error {
 	switch {
 	case e.Datetime.IsZero() && len(c.undated) < maxUndated:
-		t := c.m.told(&e)
+		t := c.m.described(&e)
 		c.undated = append(c.undated, entryOf(e.Loc, &t))
 		return nil
 	case e.Datetime.After(c.moment):
@@ -198,11 +198,11 @@ const maxReadings = 100
 const maxUndated = 10_000
 
 // noteDump puts what the manifests of a Resource Dump tell into the Ledger.
-func (n *noting) noteDump(from Past, uri string) (lists.Snapshot, error) {
+func (n *recorder) recordDump(from Past, uri string) (lists.Snapshot, error) {
 	snapshot, err := from.ResourceDump(n.ctx, uri, func(p lists.Package) error {
 		one, err := n.m.packages.Open(n.ctx, p)
 		if err == nil {
-			err = one.Manifest(payload.CapResourceDumpManifest, n.noteBitstream)
+			err = one.Manifest(payload.CapResourceDumpManifest, n.bitstream)
 			err = errors.Join(err, one.Close()) // its file is needed again
 		}
 		if err != nil {

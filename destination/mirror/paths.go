@@ -141,7 +141,9 @@ func plain(r rune, size int) bool {
 		return r >= ' ' && r < 0x7f
 	}
 	// Some file systems take two names for one that differ in what nobody sees (Default_Ignorable).
-	return unicode.IsGraphic(r) && !unicode.IsSpace(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+	return unicode.IsGraphic(r) && !unicode.IsSpace(r) && !unicode.In(
+		r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
+	)
 }
 
 // devices are the names that Windows takes for devices, whatever follows a dot.
@@ -231,7 +233,9 @@ type base struct {
 func parseBase(raw string) (base, error) {
 	u, err := parseLoc(raw)
 	if err != nil || strings.ContainsAny(raw, " ") || u.RawQuery != "" || u.Fragment != "" {
-		return base{}, fmt.Errorf("base: %.200q is not an absolute http or https URL, without user name, query and fragment", raw)
+		return base{}, fmt.Errorf(
+			"base: %.200q is not an absolute http or https URL, without user name, query and fragment", raw,
+		)
 	}
 	return base{u.Scheme == "https", fetch.Authority(u), strings.TrimSuffix(plainPath(u), "/")}, nil
 }

@@ -64,7 +64,11 @@ func TestPaths(t *testing.T) {
 			t.Errorf("%.60s is at %q, want %q", loc, got, want)
 		}
 	}
-	for _, loc := range []string{"", "a/b", "ftp://example.com/x", "file:///etc/passwd", "http:///x", "http://user@example.com/x", "http:opaque", "http://exa mple/", "http://a/" + strings.Repeat("x", 9000)} {
+	for _, loc := range []string{
+		"", "a/b", "ftp://example.com/x", "file:///etc/passwd", "http:///x",
+		"http://user@example.com/x", "http:opaque", "http://exa mple/",
+		"http://a/" + strings.Repeat("x", 9000),
+	} {
 		if got, err := mirror.PathOf(loc); !errors.Is(err, mirror.ErrLoc) {
 			t.Errorf("%.60q is at %q, %v", loc, got, err)
 		}

@@ -189,17 +189,17 @@ func (p *pool) wait() error {
 }
 
 // take is Take with a content that a package may have of a change.
-func (w *worker) take(
+func (w *worker) store(
 	ctx context.Context, changes []follow.Change, content func(*payload.Entry) *packed,
 ) (done int, err error) {
 	if err := w.free(); err != nil {
 		return 0, err
 	}
-	changes = changes[:min(len(changes), maxTake)]
+	changes = changes[:min(len(changes), maxHandled)]
 	last := make(map[string]*job, len(changes))
 	for i := range changes {
 		e := &changes[i].Entry
-		last[e.Loc] = &job{loc: e.Loc, told: w.told(e), packed: content(e)}
+		last[e.Loc] = &job{loc: e.Loc, described: w.described(e), packed: content(e)}
 	}
 	p := w.newPool(ctx)
 	submitted := make(map[string]bool, len(last))
@@ -226,7 +226,7 @@ func (w *worker) take(
 
 // maxTake is how many changes one Take is done with at most: what is done is told the
 // sooner.
-const maxTake = 1000
+const maxHandled = 1000
 
 // workersOf is how many jobs of a host are in work at a time. What waits for no host and no disk waits
 // for processors: more workers would be in each other's way.

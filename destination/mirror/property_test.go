@@ -29,14 +29,14 @@ func TestProperty(t *testing.T) {
 			c.Delete = rapid.Bool().Draw(rt, "delete")
 			c.RetryFirst, c.RetryMax = time.Hour, time.Hour
 		})
-		var told []follow.Change // and not taken yet
+		var described []follow.Change // and not taken yet
 		take := func(upTo int) {
 			for upTo > 0 {
-				done, err := c.Take(t.Context(), told[:upTo])
+				done, err := c.Handle(t.Context(), described[:upTo])
 				if err != nil {
 					rt.Fatal(err)
 				}
-				told, upTo = told[done:], upTo-done
+				described, upTo = described[done:], upTo-done
 			}
 		}
 		steps := rapid.IntRange(1, 15).Draw(rt, "steps")
@@ -48,9 +48,9 @@ func TestProperty(t *testing.T) {
 				if rapid.Bool().Draw(rt, "hash") {
 					e.Hash = ""
 				}
-				told = append(told, e)
+				described = append(described, e)
 			case 4:
-				told = append(told, s.delete(uri))
+				described = append(described, s.delete(uri))
 			case 5:
 				status := rapid.SampledFrom([]int{404, 500, 403, 200}).Draw(rt, "status")
 				if status == 200 {
@@ -59,11 +59,11 @@ func TestProperty(t *testing.T) {
 					s.behave(uri, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 				}
 			case 6, 7, 8:
-				upTo := rapid.IntRange(0, len(told)).Draw(rt, "taken")
+				upTo := rapid.IntRange(0, len(described)).Draw(rt, "taken")
 				again := rapid.IntRange(0, upTo).Draw(rt, "again")
-				before := told[:again:again]
+				before := described[:again:again]
 				take(upTo)
-				told = append(append([]follow.Change(nil), before...), told...) // after a crash they come again
+				described = append(append([]follow.Change(nil), before...), described...) // after a crash they come again
 			case 9:
 				c.reopen(func(*mirror.Config) {})
 			}
@@ -71,7 +71,7 @@ func TestProperty(t *testing.T) {
 		for _, uri := range uris {
 			s.behave(uri, nil)
 		}
-		take(len(told))
+		take(len(described))
 		// What failed is due in an hour: a further change, or a baseline, tries it at once.
 		l := s.list()
 		if len(l.resources) == 0 {
@@ -92,7 +92,7 @@ func TestProperty(t *testing.T) {
 			}
 		}
 		for copy, err := range c.store.Mirrored().All(context.Background()) {
-			if err != nil || !has[copy.Path] && (copy.State != mirror.Gone || copy.Told.Change != payload.Deleted || c.cfg.Delete) {
+			if err != nil || !has[copy.Path] && (copy.State != mirror.Gone || copy.Described.Change != payload.Deleted || c.cfg.Delete) {
 				rt.Fatalf("left: %+v, %v", copy, err)
 			}
 		}

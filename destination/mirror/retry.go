@@ -12,7 +12,7 @@ const (
 	// maxDue is how many of what is due are looked at in one step.
 	maxDue = 256
 	// lookAgain is how long Run waits at most before it looks what is due.
-	lookAgain = time.Minute
+	retryInterval = time.Minute
 	// troubleWait is how long Run waits after trouble of the mirror itself.
 	troubleWait = 15 * time.Second
 	// maxSettleWait is how long Settle waits for one round at most.
@@ -24,7 +24,7 @@ const (
 func (m *Mirror) Run(ctx context.Context) error {
 	swept := !m.cfg.Delete
 	for {
-		wait := lookAgain
+		wait := retryInterval
 		var err error
 		if !swept {
 			if err = m.Sweep(ctx); errors.Is(err, ErrTooMany) {
@@ -44,7 +44,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 			m.cfg.Logger.Error("what failed is not tried again for now", "error", err, "pause", troubleWait)
 			wait = troubleWait
 		case !next.IsZero():
-			wait = min(max(time.Until(next), 0), lookAgain)
+			wait = min(max(time.Until(next), 0), retryInterval)
 		}
 		if err := m.pause(ctx, wait, err == nil); err != nil {
 			return nil
@@ -92,7 +92,7 @@ func (m *Mirror) Settle(ctx context.Context, rounds int) error {
 		if err != nil || next.IsZero() {
 			return err
 		}
-		if all, _, err := m.Standing(ctx, 0); err != nil || all[Failed] == 0 {
+		if all, _, err := m.Counts(ctx, 0); err != nil || all[Failed] == 0 {
 			return err
 		}
 		// A little longer than until the first is due: others of the round are soon after it.
@@ -135,7 +135,7 @@ func (m *Mirror) Sweep(ctx context.Context) (err error) {
 		if c.State != Gone {
 			continue
 		}
-		if err = p.submit(&job{loc: c.Loc, told: c.Told}); err != nil {
+		if err = p.submit(&job{loc: c.Loc, described: c.Described}); err != nil {
 			break
 		}
 	}

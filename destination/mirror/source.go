@@ -67,8 +67,8 @@ func (src *source) expect(ctx context.Context, from Lists, set lists.Set) (Seen,
 	if set.ResourceList == "" {
 		return Seen{}, nil // the manifests of the dump say what the set is
 	}
-	n := noting{ctx: ctx, m: src}
-	snapshot, err := from.Resources(ctx, set.ResourceList, n.note)
+	n := recorder{ctx: ctx, m: src}
+	snapshot, err := from.Resources(ctx, set.ResourceList, n.resource)
 	if err = errors.Join(err, n.flush()); err != nil {
 		return Seen{}, err
 	}
@@ -91,7 +91,7 @@ func (src *source) expect(ctx context.Context, from Lists, set lists.Set) (Seen,
 // expectChanges puts what changed since the Resource List into the Ledger: everything in the Change
 // List, if the moment of the Resource List is unknown.
 func (src *source) expectChanges(ctx context.Context, from Lists, uri string, seen *Seen) error {
-	n := noting{ctx: ctx, m: src}
+	n := recorder{ctx: ctx, m: src}
 	covered, err := from.Changes(ctx, uri, seen.At, n.change)
 	if flushed := n.flush(); flushed != nil {
 		return flushed
@@ -159,7 +159,7 @@ func (src *source) holdBack(ctx context.Context, seen *Seen, past bool) (held, e
 	var d deletions
 	err = src.pairs(ctx, func(r *Resource, c *Copy) error {
 		if c != nil {
-			d.count(c, r == nil && (past || !earlier(seen.Position, c.Told.Datetime)))
+			d.count(c, r == nil && (past || !earlier(seen.Position, c.Described.Datetime)))
 		}
 		return nil
 	})
@@ -185,13 +185,13 @@ func (src *source) bring(
 		case r != nil && done(r, c):
 			return nil
 		case r != nil:
-			return p.submit(&job{loc: r.Loc, told: r.Told})
+			return p.submit(&job{loc: r.Loc, described: r.Described})
 		case seen.partial() > 0, c.State == Gone && (!src.cfg.Delete || held != nil):
 			return nil
 		}
 		// What was changed after the position stays: that is not known here.
 		gone := deletion(seen.Position)
-		return p.submit(&job{loc: c.Loc, told: gone, unlisted: true, keep: held != nil})
+		return p.submit(&job{loc: c.Loc, described: gone, unlisted: true, keep: held != nil})
 	})
 	if waited := p.wait(); waited != nil {
 		err = waited
@@ -234,7 +234,7 @@ func forget(from any) {
 }
 
 // noting puts entries into the Ledger, several at a time.
-type noting struct {
+type recorder struct {
 	ctx   context.Context // of one call
 	m     *source
 	batch []payload.Entry
@@ -246,12 +246,12 @@ type noting struct {
 }
 
 // note takes an entry of a Resource List, where a change means nothing.
-func (n *noting) note(e payload.Entry) error {
+func (n *recorder) resource(e payload.Entry) error {
 	e.Change, e.Datetime = "", time.Time{}
 	return n.change(e)
 }
 
-func (n *noting) change(e payload.Entry) error {
+func (n *recorder) change(e payload.Entry) error {
 	n.count++
 	if ahead(e.Datetime) {
 		n.odd = true
@@ -262,8 +262,8 @@ func (n *noting) change(e payload.Entry) error {
 		n.overlong++
 		return nil
 	}
-	t := n.m.told(&e)
-	if n.batch = append(n.batch, entryOf(e.Loc, &t)); len(n.batch) < noteBatch {
+	t := n.m.described(&e)
+	if n.batch = append(n.batch, entryOf(e.Loc, &t)); len(n.batch) < recordBatch {
 		return nil
 	}
 	return n.flush()
@@ -271,7 +271,7 @@ func (n *noting) change(e payload.Entry) error {
 
 // entryOf returns an entry with what a mirror uses, in memory of its own: the texts of an entry that
 // was read are parts of the whole document.
-func entryOf(loc string, t *Told) payload.Entry {
+func entryOf(loc string, t *Described) payload.Entry {
 	return payload.Entry{
 		Loc: strings.Clone(loc), Change: payload.Change(strings.Clone(string(t.Change))),
 		Datetime: t.Datetime, LastMod: strings.Clone(t.LastMod),
@@ -280,11 +280,11 @@ func entryOf(loc string, t *Told) payload.Entry {
 	}
 }
 
-func (n *noting) flush() error {
+func (n *recorder) flush() error {
 	if len(n.batch) == 0 {
 		return nil
 	}
-	err := n.m.cfg.Ledger.Note(n.ctx, n.batch)
+	err := n.m.cfg.Ledger.Record(n.ctx, n.batch)
 	n.batch = n.batch[:0]
 	return err
 }
@@ -304,7 +304,7 @@ var (
 )
 
 // noteBatch is how many entries are put into the Ledger in one step.
-const noteBatch = 1000
+const recordBatch = 1000
 
 // undecided marks, in the Ledger only, a resource with a change that may have been before the wanted
 // moment or after it.
@@ -324,13 +324,13 @@ func (src *source) dumps() bool {
 }
 
 func newPackages(w *worker) *packages.Client {
-	dir, room := filepath.Join(w.cfg.Dir, ownName, packagesName), w.tree.room
+	dir, space := filepath.Join(w.cfg.Dir, ownName, packagesName), w.tree.space
 	if w.cfg.Packages != "" {
-		dir, room = w.cfg.Packages, newRoom(filepath.Dir(w.cfg.Packages), w.cfg.MinFree)
+		dir, space = w.cfg.Packages, newDiskSpace(filepath.Dir(w.cfg.Packages), w.cfg.MinFree)
 	}
 	return packages.New(packages.Config{
 		Dir: dir, Transport: w.cfg.Transport, UserAgent: w.cfg.UserAgent, Trusts: w.cfg.Trusts,
-		Logger: w.cfg.Logger, Room: room.take,
+		Logger: w.cfg.Logger, Room: space.reserve,
 		Came:   func(n int64) { w.counts.packageBytes.Add(n) },
 		Limits: unpack.Limits{Bytes: maxPackageBytes, EntryBytes: maxPackageBytes},
 	})

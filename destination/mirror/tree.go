@@ -42,7 +42,7 @@ type tree struct {
 	fileMode, dirMode fs.FileMode
 	lock              *os.File
 	sync              bool
-	room              *room
+	space             *diskSpace
 }
 
 // openTree takes the directory, and removes what an earlier process has left half written; with
@@ -57,7 +57,7 @@ func openTree(dir string, readOnly, sync bool, minFree uint64) (*tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mirror directory: %w", err)
 	}
-	t := &tree{dir: dir, root: root, sync: sync, room: newRoom(dir, minFree)}
+	t := &tree{dir: dir, root: root, sync: sync, space: newDiskSpace(dir, minFree)}
 	if err := t.begin(readOnly); err != nil {
 		return nil, errors.Join(fmt.Errorf("mirror directory %s: %w", dir, err), t.close())
 	}
@@ -120,7 +120,7 @@ func (t *tree) newPart() (*part, error) {
 	name := rand.Text() + partSuffix
 	file, err := t.own.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, t.fileMode)
 	if err != nil {
-		return nil, roomError(err)
+		return nil, spaceError(err)
 	}
 	if t.fileMode != 0o600 {
 		if err := file.Chmod(t.fileMode); err != nil {
@@ -133,26 +133,26 @@ func (t *tree) newPart() (*part, error) {
 // Write is that of the file.
 func (p *part) Write(b []byte) (int, error) {
 	n, err := p.file.Write(b)
-	return n, roomError(err)
+	return n, spaceError(err)
 }
 
 // place moves the file to a path, in the place of a file that is there. Zero modified: it stays as
 // it was written.
-func (p *part) place(to string, modified time.Time) (fs.FileInfo, error) {
+func (p *part) rename(to string, modified time.Time) (fs.FileInfo, error) {
 	info, err := p.finish(modified)
 	if err != nil {
-		return nil, roomError(err)
+		return nil, spaceError(err)
 	}
 	for range renameTries {
 		if err = p.tree.out.move(p.name, to); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 		if err = p.tree.makeDir(path.Dir(to)); err != nil {
-			return nil, roomError(err)
+			return nil, spaceError(err)
 		}
 	}
 	if err != nil {
-		return nil, roomError(err)
+		return nil, spaceError(err)
 	}
 	p.moved = true
 	if p.tree.sync {
@@ -309,7 +309,7 @@ func (t *tree) remove(at string) error {
 }
 
 // roomError tells trouble with the disk's room from others.
-func roomError(err error) error {
+func spaceError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", ErrRoom, err)
 	}

@@ -42,11 +42,13 @@ func newWorker(cfg Config) *worker {
 }
 
 // told is what an entry says, with a line on what of it is not believed.
-func (w *worker) told(e *payload.Entry) Told {
-	t := toldBy(e)
-	if t != (Told{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding, t.Links}) && w.lines.may(w.cfg.Logger) {
+func (w *worker) described(e *payload.Entry) Described {
+	t := describedBy(e)
+	if t != (Described{
+		e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding, t.Links,
+	}) && w.lines.may(w.cfg.Logger) {
 		w.cfg.Logger.Warn("what a Source tells of a resource is passed over: a datetime in the future, or a text that is too long",
-			"loc", legible.Cut(e.Loc), "datetime", e.Datetime, "limit_bytes", maxTold)
+			"loc", legible.Cut(e.Loc), "datetime", e.Datetime, "limit_bytes", maxDescribed)
 	}
 	return t
 }
@@ -69,10 +71,10 @@ func (w *worker) overlong(loc string) bool {
 func (w *worker) allowed(loc string) (*url.URL, error) {
 	u, err := parseLoc(loc)
 	if err != nil {
-		return nil, &trouble{state: Invalid, reason: err.Error()}
+		return nil, &failure{state: Invalid, reason: err.Error()}
 	}
 	if !w.below(u) {
-		return nil, &trouble{state: Refused, reason: "it is outside of what is mirrored (--base)"}
+		return nil, &failure{state: Refused, reason: "it is outside of what is mirrored (--base)"}
 	}
 	return u, nil
 }
@@ -94,7 +96,7 @@ func (w *worker) again(tries int, after time.Duration) time.Time {
 }
 
 // tell logs what became of a resource, the first time that it failed.
-func (w *worker) tell(c *Copy, aside bool) {
+func (w *worker) log(c *Copy, aside bool) {
 	level := slog.LevelWarn
 	switch {
 	case aside || c.Tries > 1:
@@ -105,7 +107,9 @@ func (w *worker) tell(c *Copy, aside bool) {
 	if level > slog.LevelDebug && !w.lines.may(w.cfg.Logger) {
 		return
 	}
-	what := []any{"loc", legible.Cut(c.Loc), "state", string(c.State), "reason", legible.Cut(c.Reason), "tries", c.Tries}
+	what := []any{
+		"loc", legible.Cut(c.Loc), "state", string(c.State), "reason", legible.Cut(c.Reason), "tries", c.Tries,
+	}
 	if !c.Next.IsZero() {
 		what = append(what, "next", c.Next)
 	}
@@ -125,8 +129,8 @@ func (w *worker) free() error {
 
 // job is what is to be done for one resource.
 type job struct {
-	loc  string
-	told Told
+	loc       string
+	described Described
 	// retry: it is tried again; told is what was told before.
 	retry bool
 	// unlisted: it is deleted since it is not listed, by the datetime up to which that is known; nobody told so.
@@ -183,9 +187,9 @@ func (k *keys) unlock(name string) {
 
 // packed is a content in a package.
 type packed struct {
-	from *packages.Package
-	path string
-	told Told // by the manifest
+	from      *packages.Package
+	path      string
+	described Described // by the manifest
 	// listed is the moment of the list that the job's told is from; zero for a change.
 	listed time.Time
 }

@@ -45,19 +45,19 @@ func (c *Client) fetch(ctx context.Context, p lists.Package) (*held, error) {
 		return nil, err
 	}
 	known, _ := digests.Parse(p.Hash)
-	if h.note.Whole && len(known) > 0 {
+	if h.info.Whole && len(known) > 0 {
 		return h, nil // it was compared with the hash
 	}
 	// An earlier run had all of it, and ended before that was noted. Without a hash the server is
 	// asked whether it is still the same.
-	ended := h.size > 0 && h.size == h.note.Total
-	h.note.Whole = ended && len(known) == 0
+	ended := h.size > 0 && h.size == h.info.Total
+	h.info.Whole = ended && len(known) == 0
 	outer := ctx
 	ctx, stop := context.WithTimeoutCause(ctx, c.cfg.Timeout, errTooLong)
 	defer stop()
 	for ; ; ended = false {
 		d := download{c: c, h: h, limit: limit, joined: h.size > 0}
-		if !ended || h.note.Whole {
+		if !ended || h.info.Whole {
 			err = d.run(ctx)
 		}
 		if err == nil && d.unchanged {
@@ -68,7 +68,7 @@ func (c *Client) fetch(ctx context.Context, p lists.Package) (*held, error) {
 		}
 		switch {
 		case err == nil:
-			h.note.Whole = true
+			h.info.Whole = true
 			return h, h.write()
 		case outer.Err() != nil:
 			return nil, outer.Err()
@@ -80,7 +80,10 @@ func (c *Client) fetch(ctx context.Context, p lists.Package) (*held, error) {
 		if err := errors.Join(err, h.drop()); !d.joined {
 			return nil, err
 		}
-		c.cfg.Logger.Warn("a package that was downloaded in parts is wrong: it is downloaded again", "uri", legible.Cut(p.URI), "reason", err)
+		c.cfg.Logger.Warn(
+			"a package that was downloaded in parts is wrong: it is downloaded again",
+			"uri", legible.Cut(p.URI), "reason", err,
+		)
 	}
 }
 
@@ -89,7 +92,7 @@ func verify(ctx context.Context, h *held, p lists.Package, known []digests.Diges
 	if p.Length >= 0 && h.size != p.Length {
 		return fmt.Errorf("%w: it has %d bytes, and the dump tells %d", ErrDiffers, h.size, p.Length)
 	}
-	h.note.Total = h.size
+	h.info.Total = h.size
 	if len(known) == 0 {
 		return nil
 	}
@@ -154,7 +157,7 @@ func (d *download) run(ctx context.Context) error {
 			return fmt.Errorf("%w: %w, after %d attempts", ErrAnswer, err, failures)
 		}
 		pause := min(max(wait, t.After), d.c.cfg.RetryMax)
-		d.c.cfg.Logger.Info("the download of a package broke off, and goes on", "uri", legible.Cut(d.h.note.URI),
+		d.c.cfg.Logger.Info("the download of a package broke off, and goes on", "uri", legible.Cut(d.h.info.URI),
 			"bytes", d.h.size, "reason", legible.Cut(err.Error()), "pause", pause)
 		if err := await.For(ctx, pause); err != nil {
 			return err
@@ -165,7 +168,7 @@ func (d *download) run(ctx context.Context) error {
 
 // ask makes one request, and takes what comes.
 func (d *download) ask(ctx context.Context) error {
-	if d.h.size > 0 && d.h.note.validators() == (fetch.Validators{}) {
+	if d.h.size > 0 && d.h.info.validators() == (fetch.Validators{}) {
 		d.h.forget() // nobody can say whether a rest belongs to it
 	}
 	req, err := d.request(ctx)
@@ -177,14 +180,14 @@ func (d *download) ask(ctx context.Context) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if err := d.answer(resp); err != nil || d.unchanged {
+	if err := d.prepare(resp); err != nil || d.unchanged {
 		return err
 	}
-	return d.take(resp.Body)
+	return d.read(resp.Body)
 }
 
 func (d *download) request(ctx context.Context) (*http.Request, error) {
-	n := &d.h.note
+	n := &d.h.info
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URI, nil)
 	if err != nil {
 		return nil, err
@@ -202,7 +205,7 @@ func (d *download) request(ctx context.Context) (*http.Request, error) {
 }
 
 // answer judges a response by its header, and prepares the file for its body.
-func (d *download) answer(resp *http.Response) error {
+func (d *download) prepare(resp *http.Response) error {
 	h := d.h
 	switch code := resp.StatusCode; {
 	case code == http.StatusOK:
@@ -211,18 +214,18 @@ func (d *download) answer(resp *http.Response) error {
 		}
 		d.joined = false
 		known := fetch.ValidatorsOf(resp.Header).Strong()
-		h.note.ETag, h.note.LastModified = known.ETag, known.LastModified
-		h.note.Total = resp.ContentLength
-	case code == http.StatusPartialContent && h.size > 0 && !h.note.Whole:
+		h.info.ETag, h.info.LastModified = known.ETag, known.LastModified
+		h.info.Total = resp.ContentLength
+	case code == http.StatusPartialContent && h.size > 0 && !h.info.Whole:
 		from, total, ok := contentRange(resp.Header.Get("Content-Range"))
 		tag := resp.Header.Get("ETag")
-		if !ok || from != h.size || h.note.Total >= 0 && total >= 0 && total != h.note.Total || tag != "" && h.note.ETag != "" && tag != h.note.ETag {
+		if !ok || from != h.size || h.info.Total >= 0 && total >= 0 && total != h.info.Total || tag != "" && h.info.ETag != "" && tag != h.info.ETag {
 			h.forget()
 			return passing("it sent a part that does not follow on what is there")
 		}
 		d.joined = true
-		h.note.Total = max(h.note.Total, total)
-	case code == http.StatusNotModified && h.note.Whole:
+		h.info.Total = max(h.info.Total, total)
+	case code == http.StatusNotModified && h.info.Whole:
 		d.unchanged = true
 		return nil
 	case code == http.StatusRequestedRangeNotSatisfiable && h.size > 0:
@@ -234,11 +237,14 @@ func (d *download) answer(resp *http.Response) error {
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return fmt.Errorf("%w: its server sends it in the coding %q", ErrAnswer, legible.Cut(coding))
 	}
-	total := h.note.Total
-	if total > d.limit || total >= 0 && d.h.note.Length >= 0 && total != d.h.note.Length {
-		return fmt.Errorf("%w: its server tells of %d bytes; the dump tells %d, and the limit is %d", ErrDiffers, total, d.h.note.Length, d.limit)
+	total := h.info.Total
+	if total > d.limit || total >= 0 && d.h.info.Length >= 0 && total != d.h.info.Length {
+		return fmt.Errorf(
+			"%w: its server tells of %d bytes; the dump tells %d, and the limit is %d", ErrDiffers,
+			total, d.h.info.Length, d.limit,
+		)
 	}
-	if err := d.c.cfg.Room(max(total, d.h.note.Length) - h.size); err != nil {
+	if err := d.c.cfg.Room(max(total, d.h.info.Length) - h.size); err != nil {
 		return err
 	}
 	return h.write()
@@ -261,7 +267,7 @@ func contentRange(s string) (from, total int64, ok bool) {
 }
 
 // take appends what comes to the file.
-func (d *download) take(body io.Reader) error {
+func (d *download) read(body io.Reader) error {
 	file, err := d.h.writer()
 	if err != nil {
 		return err
@@ -282,7 +288,7 @@ func (d *download) copy(file *os.File, body io.Reader) error {
 			if d.h.size+int64(n) > d.limit {
 				return fmt.Errorf("%w: it has more than %d bytes", ErrDiffers, d.limit)
 			}
-			if d.h.note.Total < 0 && d.h.note.Length < 0 {
+			if d.h.info.Total < 0 && d.h.info.Length < 0 {
 				if err := d.c.cfg.Room(int64(n)); err != nil {
 					return err
 				}
@@ -293,10 +299,10 @@ func (d *download) copy(file *os.File, body io.Reader) error {
 			d.h.size += int64(n)
 		}
 		switch {
-		case errors.Is(err, io.EOF) && (d.h.note.Total < 0 || d.h.size == d.h.note.Total):
+		case errors.Is(err, io.EOF) && (d.h.info.Total < 0 || d.h.size == d.h.info.Total):
 			return nil
 		case errors.Is(err, io.EOF):
-			return passing("it ended after %d of %d bytes", d.h.size, d.h.note.Total)
+			return passing("it ended after %d of %d bytes", d.h.size, d.h.info.Total)
 		case err != nil:
 			return err
 		}

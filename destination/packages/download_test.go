@@ -55,7 +55,7 @@ func zipOf(t testing.TB, kb int) []byte {
 	}
 	p.Add(payload.Entry{Loc: "http://source.example/a"}, b.String())
 	p.Add(payload.Entry{Loc: "http://source.example/b", Path: "/b/ü"}, "small")
-	p.Tell(payload.Entry{Loc: "http://source.example/c", Path: "/nothing"})
+	p.List(payload.Entry{Loc: "http://source.example/c", Path: "/nothing"})
 	return p.Bytes()
 }
 
@@ -94,7 +94,7 @@ func (s *server) client(change func(*packages.Config)) *packages.Client {
 }
 
 // told is what a dump tells of the package; hashed with its hash.
-func (s *server) told(hashed bool) lists.Package {
+func (s *server) listed(hashed bool) lists.Package {
 	p := lists.Package{URI: s.URL + "/1.zip", Length: int64(len(s.zip))}
 	if hashed {
 		p.Hash = fmt.Sprintf("sha-256:%x", sha256.Sum256(s.zip))
@@ -111,8 +111,8 @@ func (s *server) requests() string {
 }
 
 // read opens a package, and reads all of it.
-func read(ctx context.Context, c *packages.Client, told lists.Package) (string, error) {
-	p, err := c.Open(ctx, told)
+func read(ctx context.Context, c *packages.Client, listed lists.Package) (string, error) {
+	p, err := c.Open(ctx, listed)
 	if err != nil {
 		return "", err
 	}
@@ -142,9 +142,9 @@ func read(ctx context.Context, c *packages.Client, told lists.Package) (string, 
 
 const whole = "a:300 b:0 c"
 
-func (s *server) want(c *packages.Client, told lists.Package, asked string) {
+func (s *server) want(c *packages.Client, listed lists.Package, asked string) {
 	s.t.Helper()
-	got, err := read(s.t.Context(), c, told)
+	got, err := read(s.t.Context(), c, listed)
 	if err != nil || got != whole {
 		s.t.Errorf("read %q, %v", got, err)
 	}
@@ -175,11 +175,11 @@ func TestRange(t *testing.T) {
 		}
 		return false
 	}
-	s.want(s.client(nil), s.told(true), "all bytes=1000- bytes=2000- bytes=3000-")
+	s.want(s.client(nil), s.listed(true), "all bytes=1000- bytes=2000- bytes=3000-")
 
 	// What is whole is used again: with its hash nobody is asked, without it the server is.
-	s.want(s.client(nil), s.told(true), "")
-	other := s.told(false)
+	s.want(s.client(nil), s.listed(true), "")
+	other := s.listed(false)
 	other.URI += "?unhashed"
 	s.odd = nil
 	s.want(s.client(nil), other, "all")
@@ -190,7 +190,7 @@ func TestRange(t *testing.T) {
 	s.want(s.client(nil), other, `"1"`) // and is answered with all of it
 
 	// The next process goes on, too.
-	third := s.told(true)
+	third := s.listed(true)
 	third.URI += "?third"
 	broken := s.client(func(c *packages.Config) { c.Attempts = 1 })
 	s.odd = func(w http.ResponseWriter, _ *http.Request, _ int) bool { s.cut(w, 0, 5000); return true }
@@ -214,8 +214,8 @@ func TestKilledAtTheEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
-			told := s.told(tt.hashed)
-			s.want(s.client(nil), told, "all")
+			listed := s.listed(tt.hashed)
+			s.want(s.client(nil), listed, "all")
 			notes, err := filepath.Glob(filepath.Join(s.dir, "*.json"))
 			if err != nil || len(notes) != 1 {
 				t.Fatal(notes, err)
@@ -230,7 +230,7 @@ func TestKilledAtTheEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.want(s.client(nil), told, tt.asked)
+			s.want(s.client(nil), listed, tt.asked)
 		})
 	}
 }
@@ -250,14 +250,23 @@ func TestRestOfAnother(t *testing.T) {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes 1000-%d/%d", len(s.zip)-1, len(s.zip)))
 			w.WriteHeader(http.StatusPartialContent)
 		}, "all bytes=1000- all"},
-		"a part without a range":   {func(_ *server, w http.ResponseWriter) { w.WriteHeader(http.StatusPartialContent) }, "all bytes=1000- all"},
-		"no such range":            {func(_ *server, w http.ResponseWriter) { w.WriteHeader(http.StatusRequestedRangeNotSatisfiable) }, "all bytes=1000- all"},
-		"a part with other bytes":  {func(s *server, w http.ResponseWriter) { s.lie(w) }, "all bytes=1000- all"},
-		"busy for a moment":        {func(_ *server, w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }, "all bytes=1000- bytes=1000-"},
-		"all of it in its place":   {func(s *server, w http.ResponseWriter) { _, _ = w.Write(s.zip) }, "all bytes=1000-"},
-		"all of it, broken off":    {func(s *server, w http.ResponseWriter) { s.cut(w, 0, 500) }, "all bytes=1000- bytes=500-"},
-		"asked to wait, not long":  {func(_ *server, w http.ResponseWriter) { w.Header().Set("Retry-After", "3600"); w.WriteHeader(429) }, "all bytes=1000- bytes=1000-"},
-		"a timeout of the gateway": {func(_ *server, w http.ResponseWriter) { w.WriteHeader(http.StatusGatewayTimeout) }, "all bytes=1000- bytes=1000-"},
+		"a part without a range": {func(_ *server, w http.ResponseWriter) { w.WriteHeader(http.StatusPartialContent) }, "all bytes=1000- all"},
+		"no such range": {func(_ *server, w http.ResponseWriter) {
+			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+		}, "all bytes=1000- all"},
+		"a part with other bytes": {func(s *server, w http.ResponseWriter) { s.lie(w) }, "all bytes=1000- all"},
+		"busy for a moment": {func(_ *server, w http.ResponseWriter) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, "all bytes=1000- bytes=1000-"},
+		"all of it in its place": {func(s *server, w http.ResponseWriter) { _, _ = w.Write(s.zip) }, "all bytes=1000-"},
+		"all of it, broken off":  {func(s *server, w http.ResponseWriter) { s.cut(w, 0, 500) }, "all bytes=1000- bytes=500-"},
+		"asked to wait, not long": {func(_ *server, w http.ResponseWriter) {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(429)
+		}, "all bytes=1000- bytes=1000-"},
+		"a timeout of the gateway": {func(_ *server, w http.ResponseWriter) {
+			w.WriteHeader(http.StatusGatewayTimeout)
+		}, "all bytes=1000- bytes=1000-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
@@ -270,7 +279,7 @@ func TestRestOfAnother(t *testing.T) {
 				}
 				return n < 3
 			}
-			s.want(s.client(nil), s.told(true), tt.asked)
+			s.want(s.client(nil), s.listed(true), tt.asked)
 		})
 	}
 	t.Run("without a validator", func(t *testing.T) {
@@ -282,7 +291,7 @@ func TestRestOfAnother(t *testing.T) {
 			}
 			return false
 		}
-		s.want(s.client(nil), s.told(true), "all all")
+		s.want(s.client(nil), s.listed(true), "all all")
 	})
 }
 
@@ -318,9 +327,9 @@ func TestRedirectToHTTPS(t *testing.T) {
 				return resp.Result(), nil
 			})
 		})
-		told := s.told(true)
-		told.URI = from
-		if _, err := read(t.Context(), c, told); (err == nil) != (tt.reached != "") || reached != tt.reached {
+		listed := s.listed(true)
+		listed.URI = from
+		if _, err := read(t.Context(), c, listed); (err == nil) != (tt.reached != "") || reached != tt.reached {
 			t.Errorf("%s to %s: reached %q, %v", from, tt.to, reached, err)
 		}
 	}
@@ -348,7 +357,7 @@ func TestBadServers(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		odd    func(w http.ResponseWriter, r *http.Request, n int) bool
-		told   func(*lists.Package)
+		listed func(*lists.Package)
 		config func(*packages.Config)
 		want   error
 		asked  string
@@ -356,7 +365,9 @@ func TestBadServers(t *testing.T) {
 		"nothing there":                {status(404), nil, nil, packages.ErrAnswer, "all"},
 		"not modified, though unasked": {status(304), nil, nil, packages.ErrAnswer, "all"},
 		"busy for ever":                {status(503), nil, func(c *packages.Config) { c.Attempts = 3 }, packages.ErrAnswer, "all all all"},
-		"another hash":                 {nil, func(p *lists.Package) { p.Hash = "md5:00000000000000000000000000000000" }, nil, packages.ErrDiffers, "all"},
+		"another hash": {nil, func(p *lists.Package) {
+			p.Hash = "md5:00000000000000000000000000000000"
+		}, nil, packages.ErrDiffers, "all"},
 		"another length":               {nil, func(p *lists.Package) { p.Length++ }, nil, packages.ErrDiffers, "all"},
 		"endless, beyond what is told": {endless, nil, nil, packages.ErrDiffers, "all"},
 		"endless, and nothing is told": {endless, func(p *lists.Package) { p.Length, p.Hash = -1, "" }, func(c *packages.Config) { c.MaxBytes = 1 << 20 }, packages.ErrDiffers, "all"},
@@ -371,10 +382,20 @@ func TestBadServers(t *testing.T) {
 				return nil
 			}
 		}, errFull, "all"},
-		"nothing comes": {func(_ http.ResponseWriter, r *http.Request, _ int) bool { <-r.Context().Done(); return true }, nil, func(c *packages.Config) {
+		"nothing comes": {func(
+			_ http.ResponseWriter, r *http.Request, _ int,
+		) bool {
+			<-r.Context().Done()
+			return true
+		}, nil, func(c *packages.Config) {
 			c.Window, c.Attempts, c.MinRate = 100*time.Millisecond, 2, 1<<20
 		}, packages.ErrAnswer, "all all"},
-		"it takes too long": {func(_ http.ResponseWriter, r *http.Request, _ int) bool { <-r.Context().Done(); return true }, nil, func(c *packages.Config) {
+		"it takes too long": {func(
+			_ http.ResponseWriter, r *http.Request, _ int,
+		) bool {
+			<-r.Context().Done()
+			return true
+		}, nil, func(c *packages.Config) {
 			c.Timeout = time.Millisecond
 		}, packages.ErrAnswer, ""},
 		"a coding": {func(w http.ResponseWriter, _ *http.Request, _ int) bool {
@@ -397,12 +418,12 @@ func TestBadServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			s.odd = tt.odd
-			told := s.told(true)
-			if tt.told != nil {
-				tt.told(&told)
+			listed := s.listed(true)
+			if tt.listed != nil {
+				tt.listed(&listed)
 			}
 			c := s.client(tt.config)
-			if _, err := read(t.Context(), c, told); !errors.Is(err, tt.want) {
+			if _, err := read(t.Context(), c, listed); !errors.Is(err, tt.want) {
 				t.Errorf("error is %v, want %v", err, tt.want)
 			}
 			if asked := s.requests(); tt.asked != "" && asked != tt.asked {
@@ -422,11 +443,11 @@ func TestBadServers(t *testing.T) {
 func TestUsed(t *testing.T) {
 	s := newServer(t)
 	c := s.client(nil)
-	told := s.told(true)
-	if begun, err := c.Begun(); begun || err != nil || c.Used(told) {
+	listed := s.listed(true)
+	if begun, err := c.Begun(); begun || err != nil || c.Used(listed) {
 		t.Errorf("begun %v, %v", begun, err)
 	}
-	p, err := c.Open(t.Context(), told)
+	p, err := c.Open(t.Context(), listed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -434,13 +455,13 @@ func TestUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := s.client(nil)
-	newer := told
+	newer := listed
 	newer.LastMod = "2027-01-01T00:00:00Z"
-	if begun, err := next.Begun(); !begun || err != nil || !next.Used(told) || next.Used(newer) {
-		t.Errorf("begun %v, %v; used %v, %v", begun, err, next.Used(told), next.Used(newer))
+	if begun, err := next.Begun(); !begun || err != nil || !next.Used(listed) || next.Used(newer) {
+		t.Errorf("begun %v, %v; used %v, %v", begun, err, next.Used(listed), next.Used(newer))
 	}
 	s.requests()
-	s.want(next, told, "all") // it is there no more, and may be asked for
+	s.want(next, listed, "all") // it is there no more, and may be asked for
 	if err := next.Sweep(); err != nil {
 		t.Fatal(err)
 	}
@@ -478,7 +499,7 @@ func TestBadManifests(t *testing.T) {
 			p.Add(payload.Entry{Loc: "http://source.example/a"}, "a")
 			p.Edit = tt.edit
 			s.zip = p.Bytes()
-			if got, err := read(t.Context(), s.client(nil), s.told(true)); !errors.Is(err, tt.want) || !errors.Is(err, packages.ErrManifest) {
+			if got, err := read(t.Context(), s.client(nil), s.listed(true)); !errors.Is(err, tt.want) || !errors.Is(err, packages.ErrManifest) {
 				t.Errorf("read %q, error %v, want %v", got, err, tt.want)
 			}
 		})

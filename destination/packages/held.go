@@ -18,7 +18,7 @@ import (
 // Suffixes of the two files of a package.
 const (
 	zipSuffix  = ".zip"
-	noteSuffix = ".json"
+	infoSuffix = ".json"
 	newSuffix  = ".new" // of a note that is being written
 )
 
@@ -81,7 +81,7 @@ func (d *directory) sweep() error {
 	}
 	err = errors.Join(err, readErr)
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); ext == zipSuffix || ext == noteSuffix || ext == newSuffix {
+		if ext := filepath.Ext(e.Name()); ext == zipSuffix || ext == infoSuffix || ext == newSuffix {
 			err = errors.Join(err, os.Remove(filepath.Join(d.name, e.Name())))
 		}
 	}
@@ -92,7 +92,7 @@ func (d *directory) sweep() error {
 }
 
 // note says what the file of a package is.
-type note struct {
+type fileInfo struct {
 	URI string `json:"uri"`
 	// What the dump told of the package when the download began.
 	Length  int64  `json:"length"`
@@ -110,11 +110,11 @@ type note struct {
 }
 
 // of reports whether the note is about a package as a dump tells it now.
-func (n *note) of(p *lists.Package) bool {
+func (n *fileInfo) of(p *lists.Package) bool {
 	return n.URI == p.URI && n.Length == p.Length && n.Hash == p.Hash && n.LastMod == p.LastMod
 }
 
-func (n *note) validators() fetch.Validators {
+func (n *fileInfo) validators() fetch.Validators {
 	return fetch.Validators{ETag: n.ETag, LastModified: n.LastModified}
 }
 
@@ -122,7 +122,7 @@ func (n *note) validators() fetch.Validators {
 type held struct {
 	root *os.Root
 	name string // of its files, without the suffix
-	note note
+	info fileInfo
 	size int64 // of the file that is there
 }
 
@@ -138,43 +138,43 @@ func (c *Client) hold(p lists.Package) (*held, error) {
 		return nil, err
 	}
 	h := &held{root: root, name: nameOf(p.URI)}
-	fresh := note{URI: p.URI, Length: p.Length, Hash: p.Hash, LastMod: p.LastMod, Total: -1}
+	fresh := fileInfo{URI: p.URI, Length: p.Length, Hash: p.Hash, LastMod: p.LastMod, Total: -1}
 	if n, ok := h.read(); ok && n.of(&p) {
 		if info, err := root.Lstat(h.name + zipSuffix); err == nil && info.Mode().IsRegular() && (!n.Whole || info.Size() == n.Total) {
-			h.note, h.size = n, info.Size()
+			h.info, h.size = n, info.Size()
 			return h, nil
 		}
 	}
 	if err := h.drop(); err != nil {
 		return nil, err
 	}
-	h.note = fresh
+	h.info = fresh
 	return h, nil
 }
 
-func (h *held) read() (n note, ok bool) {
-	if info, err := h.root.Lstat(h.name + noteSuffix); err != nil || !info.Mode().IsRegular() || info.Size() > maxNote {
+func (h *held) read() (n fileInfo, ok bool) {
+	if info, err := h.root.Lstat(h.name + infoSuffix); err != nil || !info.Mode().IsRegular() || info.Size() > maxNote {
 		return n, false
 	}
-	b, err := h.root.ReadFile(h.name + noteSuffix)
+	b, err := h.root.ReadFile(h.name + infoSuffix)
 	return n, err == nil && json.Unmarshal(b, &n) == nil
 }
 
 // write writes the note. A process that is killed meanwhile leaves the one before.
 func (h *held) write() error {
-	b, err := json.Marshal(h.note)
+	b, err := json.Marshal(h.info)
 	if err == nil {
 		err = h.root.WriteFile(h.name+newSuffix, b, 0o600)
 	}
 	if err == nil {
-		err = h.root.Rename(h.name+newSuffix, h.name+noteSuffix)
+		err = h.root.Rename(h.name+newSuffix, h.name+infoSuffix)
 	}
 	return err
 }
 
 // forget has the next request ask for all of it.
 func (h *held) forget() {
-	h.note.ETag, h.note.LastModified, h.note.Total, h.note.Whole = "", "", -1, false
+	h.info.ETag, h.info.LastModified, h.info.Total, h.info.Whole = "", "", -1, false
 	h.size = 0
 }
 
@@ -182,7 +182,7 @@ func (h *held) open() (*os.File, error) { return h.root.Open(h.name + zipSuffix)
 
 // used notes that all was taken, and removes the file.
 func (h *held) used() error {
-	h.note.Used = true
+	h.info.Used = true
 	err := h.write()
 	if err == nil {
 		err = h.root.Remove(h.name + zipSuffix)
@@ -210,7 +210,7 @@ func (h *held) writer() (*os.File, error) {
 func (h *held) drop() error {
 	h.forget()
 	var all []error
-	for _, suffix := range []string{noteSuffix, zipSuffix} {
+	for _, suffix := range []string{infoSuffix, zipSuffix} {
 		if err := h.root.Remove(h.name + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			all = append(all, err)
 		}

@@ -197,7 +197,11 @@ func (p *Package) Manifest(capability string, visit func(payload.Header, Entry) 
 		return p.failed(err)
 	}
 	if head.Root != payload.RootURLSet || head.Capability != "" && head.Capability != capability {
-		return p.failed(fmt.Errorf("it is a %s of capability %q, and not of %q", head.Root, legible.Cut(head.Capability), capability))
+		return p.failed(
+			fmt.Errorf(
+				"it is a %s of capability %q, and not of %q", head.Root, legible.Cut(head.Capability), capability,
+			),
+		)
 	}
 	named := int64(0) // bytes of files, each as often as the manifest names it
 	for {
@@ -242,20 +246,20 @@ func (p *Package) Discard() error { return errors.Join(p.file.Close(), p.held.us
 
 // Has reports whether something is there of the package, as the dump tells it now.
 func (c *Client) Has(p lists.Package) bool {
-	n, ok := c.noted(p)
+	n, ok := c.info(p)
 	return ok && n.of(&p)
 }
 
 // Used reports whether the package was discarded, as the dump tells it now, since the last Sweep.
 func (c *Client) Used(p lists.Package) bool {
-	n, ok := c.noted(p)
+	n, ok := c.info(p)
 	return ok && n.Used && n.of(&p)
 }
 
-func (c *Client) noted(p lists.Package) (note, bool) {
+func (c *Client) info(p lists.Package) (fileInfo, bool) {
 	root, err := c.dir.begun()
 	if root == nil || err != nil {
-		return note{}, false
+		return fileInfo{}, false
 	}
 	return (&held{root: root, name: nameOf(p.URI)}).read()
 }

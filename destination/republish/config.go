@@ -27,7 +27,7 @@ const (
 	// storeWithin bounds the recording of what was accepted when the publisher stops.
 	storeWithin = 10 * time.Second
 	// tellEvery is how often the log says how much was handed over.
-	tellEvery = time.Minute
+	logEvery = time.Minute
 	// maxAnswer is how much of an answer is read, bytes; maxReason how much of it is kept.
 	maxAnswer = 64 << 10
 	maxReason = 500

@@ -23,7 +23,7 @@ func TestFaults(t *testing.T) {
 				t.Run(fmt.Sprint(call, " after=", after, " killed=", killed), func(t *testing.T) {
 					a := newAggregator(t, t)
 					defer a.end()
-					if _, err := a.take(a.from.put("/before", "one")); err != nil {
+					if _, err := a.handle(a.from.put("/before", "one")); err != nil {
 						t.Fatal(err)
 					}
 					a.publish()
@@ -48,7 +48,7 @@ func TestFaults(t *testing.T) {
 						case "unanswered":
 							a.to.once(unanswered)
 						}
-						_, err := a.take(round...)
+						_, err := a.handle(round...)
 						if again := errors.Is(err, errStore); again != (call == "Save") || err != nil && !again {
 							t.Fatalf("taken: %v", err)
 						}
@@ -59,7 +59,7 @@ func TestFaults(t *testing.T) {
 							a.publish()
 						}
 						if err != nil {
-							if _, err := a.take(round...); err != nil {
+							if _, err := a.handle(round...); err != nil {
 								t.Fatal(err)
 							}
 						}
@@ -85,28 +85,28 @@ func TestRefusedByANotifier(t *testing.T) {
 	defer a.end()
 	a.publish()
 	long := strings.Repeat("/"+strings.Repeat("%C3%A4", 30), 20)
-	standing := func(want republish.Standing) {
+	counts := func(want republish.Counts) {
 		t.Helper()
-		if got, err := a.store.Outbox().Standing(t.Context()); err != nil || got != want {
+		if got, err := a.store.Outbox().Counts(t.Context()); err != nil || got != want {
 			t.Errorf("standing %+v, %v; want %+v", got, err, want)
 		}
 	}
-	if _, err := a.take(a.from.put("/a", "one"), a.from.put(long, "two"), a.from.put("/z", "three")); err != nil {
+	if _, err := a.handle(a.from.put("/a", "one"), a.from.put(long, "two"), a.from.put("/z", "three")); err != nil {
 		t.Fatal(err)
 	}
-	standing(republish.Standing{Waiting: 3})
+	counts(republish.Counts{Waiting: 3})
 	a.drain()
-	standing(republish.Standing{Published: 2, Refused: 1})
+	counts(republish.Counts{Published: 2, Refused: 1})
 	a.kill()
 	a.publish()
-	standing(republish.Standing{Published: 2, Waiting: 1})
+	counts(republish.Counts{Published: 2, Waiting: 1})
 	a.drain()
-	standing(republish.Standing{Published: 2, Refused: 1})
-	if _, err := a.take(a.from.remove(long)); err != nil {
+	counts(republish.Counts{Published: 2, Refused: 1})
+	if _, err := a.handle(a.from.remove(long)); err != nil {
 		t.Fatal(err)
 	}
 	a.drain()
-	standing(republish.Standing{Published: 2})
+	counts(republish.Counts{Published: 2})
 	if got := a.to.published(t); len(got) != 2 {
 		t.Errorf("published are %+v", got)
 	}
@@ -134,7 +134,7 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.out = p
-		if _, err := a.take(a.from.put("/a", fmt.Sprint(trusted))); err != nil {
+		if _, err := a.handle(a.from.put("/a", fmt.Sprint(trusted))); err != nil {
 			t.Fatal(err)
 		}
 		_, err = p.Step(context.Background())

@@ -54,7 +54,7 @@ type Outbox interface {
 }
 
 // Standing counts the copies by what the intake has of them.
-type Standing struct {
+type Counts struct {
 	Published, Waiting, Refused int
 }
 
@@ -76,8 +76,8 @@ func EntryOf(c *mirror.Copy) payload.Entry {
 	}
 	e.Links = append(e.Links, other...)
 	// A file in a content coding is served without that header, so its type is another one.
-	if c.File.Encoding == "" && c.Told.Encoding == "" {
-		e.Type = c.Told.Type
+	if c.File.Encoding == "" && c.Described.Encoding == "" {
+		e.Type = c.Described.Type
 	}
 	probe := payload.Entry{Loc: "http://localhost/", Change: payload.Updated, Type: e.Type}
 	if probe.Validate() != nil {

@@ -21,7 +21,7 @@ const tooLarge = "the intake, or a proxy before it, finds this change too large 
 	"allow requests of 1 MB there"
 
 // answer is what the intake said to a request. It is the error of one that took nothing.
-type answer struct {
+type postResult struct {
 	accepted bool
 	// refused is the number, from 1, of the change that the intake refuses by itself; 0: none.
 	refused int
@@ -33,7 +33,7 @@ type answer struct {
 	err     error         // why there is no answer
 }
 
-func (a *answer) Error() string {
+func (a *postResult) Error() string {
 	if a.err != nil {
 		return a.err.Error()
 	}
@@ -41,7 +41,7 @@ func (a *answer) Error() string {
 }
 
 // hint says what the operator can do; empty where waiting helps.
-func (a *answer) hint() string {
+func (a *postResult) hint() string {
 	switch {
 	case a.err != nil || a.status >= http.StatusInternalServerError,
 		a.status == http.StatusTooManyRequests, a.status == http.StatusRequestTimeout:
@@ -55,7 +55,7 @@ func (a *answer) hint() string {
 }
 
 // post hands over changes once.
-func (p *Publisher) post(ctx context.Context, entries []payload.Entry) *answer {
+func (p *Publisher) post(ctx context.Context, entries []payload.Entry) *postResult {
 	var body []byte
 	for i := range entries {
 		body = destination.AppendEvent(body, &entries[i])
@@ -65,30 +65,30 @@ func (p *Publisher) post(ctx context.Context, entries []payload.Entry) *answer {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(postGrace, cancel) })()
 	req, err := http.NewRequestWithContext(within, http.MethodPost, p.cfg.Intake, bytes.NewReader(body))
 	if err != nil {
-		return &answer{err: err}
+		return &postResult{err: err}
 	}
 	req.Header.Set("Content-Type", "application/x-ndjson")
 	req.Header.Set("User-Agent", p.cfg.UserAgent)
 	// Not through a http.Client, which would follow redirects.
 	resp, err := fetch.RoundTrip(p.cfg.Transport, req)
 	if err != nil {
-		return &answer{err: err}
+		return &postResult{err: err}
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	return answerOf(resp, text, err, len(entries))
+	return resultOf(resp, text, err, len(entries))
 }
 
 // answerOf judges an answer. Only that of an intake counts as acceptance: any server may say 200.
-func answerOf(resp *http.Response, text []byte, broken error, sent int) *answer {
-	a := &answer{
+func resultOf(resp *http.Response, text []byte, broken error, sent int) *postResult {
+	a := &postResult{
 		status: resp.StatusCode, reason: legible.Line(string(text[:min(len(text), maxReason)])),
 		after: retryafter.Parse(resp.Header.Get("Retry-After"), time.Now()),
 	}
 	switch a.status {
 	case http.StatusAccepted:
 		if broken != nil {
-			return &answer{status: a.status, err: broken}
+			return &postResult{status: a.status, err: broken}
 		}
 		var took struct {
 			Accepted *int `json:"accepted"`

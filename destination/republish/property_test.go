@@ -57,7 +57,7 @@ func TestProperty(t *testing.T) {
 		for _, path := range paths {
 			a.from.break_(path, 0)
 			if text, there := a.from.content[path]; there {
-				p.told = append(p.told, a.from.put(path, text)) // what failed is due in an hour; a change is tried at once
+				p.described = append(p.described, a.from.put(path, text)) // what failed is due in an hour; a change is tried at once
 			}
 		}
 		p.take()
@@ -73,10 +73,10 @@ func TestProperty(t *testing.T) {
 // play is what happens to an aggregator.
 type play struct {
 	checker
-	rt    *rapid.T
-	a     *aggregator
-	paths []string
-	told  []follow.Change // and not done with
+	rt        *rapid.T
+	a         *aggregator
+	paths     []string
+	described []follow.Change // and not done with
 }
 
 func (p *play) step(i int) {
@@ -85,11 +85,14 @@ func (p *play) step(i int) {
 	case 0, 1, 2:
 		c := p.a.from.put(path, fmt.Sprintf("%s in step %d", path, i))
 		if rapid.Bool().Draw(p.rt, "via") {
-			c.Links = []payload.Link{{Rel: "via", Href: "http://original.test" + strings.ReplaceAll(path, "ä", "x")}, {Rel: "canonical", Href: "http://a.test/"}}
+			c.Links = []payload.Link{
+				{Rel: "via", Href: "http://original.test" + strings.ReplaceAll(path, "ä", "x")},
+				{Rel: "canonical", Href: "http://a.test/"},
+			}
 		}
-		p.told = append(p.told, c)
+		p.described = append(p.described, c)
 	case 3:
-		p.told = append(p.told, p.a.from.remove(path))
+		p.described = append(p.described, p.a.from.remove(path))
 	case 4:
 		p.a.from.break_(path, rapid.SampledFrom([]int{0, 404, 500}).Draw(p.rt, "status"))
 	case 5:
@@ -109,14 +112,14 @@ func (p *play) step(i int) {
 
 // take has the mirror take what it was told; the first changes may come again.
 func (p *play) take() {
-	done, err := p.a.take(p.told...)
-	if err == nil && done < len(p.told) {
-		p.Fatalf("%d of %d done", done, len(p.told))
+	done, err := p.a.handle(p.described...)
+	if err == nil && done < len(p.described) {
+		p.Fatalf("%d of %d done", done, len(p.described))
 	}
 	if again := rapid.IntRange(0, 2).Draw(p.rt, "again"); again > 0 && done > 0 {
 		done = max(0, done-again)
 	}
-	p.told = p.told[done:]
+	p.described = p.described[done:]
 }
 
 // handOver makes a step of the publisher, whatever becomes of it.

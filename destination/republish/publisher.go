@@ -22,7 +22,7 @@ type Publisher struct {
 	accepted int // since the last line
 	refused  int
 	lines    int // about refusals, since the last line
-	told     time.Time
+	logged   time.Time
 }
 
 // New returns a publisher. The error names the setting that is wrong.
@@ -40,7 +40,7 @@ func New(cfg Config) (*Publisher, error) {
 func (p *Publisher) Run(ctx context.Context) error {
 	pause := backoff.NewExponentialBackOff(backoff.WithInitialInterval(p.cfg.RetryFirst),
 		backoff.WithMaxInterval(p.cfg.RetryMax), backoff.WithMaxElapsedTime(0))
-	p.told = time.Now()
+	p.logged = time.Now()
 	defer p.close()
 	collected := false
 	for failures := 0; ctx.Err() == nil; {
@@ -53,12 +53,12 @@ func (p *Publisher) Run(ctx context.Context) error {
 		if err == nil {
 			more, err = p.step(ctx)
 		}
-		p.tell(ctx)
+		p.log(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
 			failures++
-			_ = await.For(ctx, p.trouble(err, failures, pause.NextBackOff()))
+			_ = await.For(ctx, p.failed(err, failures, pause.NextBackOff()))
 		default:
 			if failures > 0 && more {
 				p.cfg.Logger.Info("changes are published again", "failures", failures)
@@ -66,7 +66,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			}
 			pause.Reset()
 			if !more {
-				_, _ = await.Until(ctx, tellEvery, p.cfg.Outbox.Changed())
+				_, _ = await.Until(ctx, logEvery, p.cfg.Outbox.Changed())
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func (p *Publisher) settle(ctx context.Context, n int, refused string) error {
 }
 
 // aside logs that a change is set aside.
-func (p *Publisher) aside(e *payload.Entry, got *answer) {
+func (p *Publisher) aside(e *payload.Entry, got *postResult) {
 	if p.lines++; p.lines <= maxRefusals {
 		p.cfg.Logger.Error("the intake refuses a change: it is set aside until the copy changes, or the next start",
 			"loc", legible.Line(e.Loc), "change", string(e.Change), "status", got.status, "reason", got.reason)
@@ -127,8 +127,8 @@ func (p *Publisher) aside(e *payload.Entry, got *answer) {
 }
 
 // trouble logs what holds up the changes, and returns how long to wait.
-func (p *Publisher) trouble(err error, failures int, wait time.Duration) time.Duration {
-	var got *answer
+func (p *Publisher) failed(err error, failures int, wait time.Duration) time.Duration {
+	var got *postResult
 	if !errors.As(err, &got) {
 		p.cfg.Logger.Error("changes are not published for now: trouble with the own store",
 			"error", err, "failures", failures, "retry_in", wait.String())
@@ -144,11 +144,11 @@ func (p *Publisher) trouble(err error, failures int, wait time.Duration) time.Du
 }
 
 // tell says once a minute how much was handed over.
-func (p *Publisher) tell(ctx context.Context) {
-	if time.Since(p.told) < tellEvery {
+func (p *Publisher) log(ctx context.Context) {
+	if time.Since(p.logged) < logEvery {
 		return
 	}
-	p.told = time.Now()
+	p.logged = time.Now()
 	waiting, err := p.cfg.Outbox.Waiting(ctx)
 	if err != nil || p.accepted+p.refused+waiting == 0 {
 		return

@@ -171,25 +171,70 @@ func TestAnswers(t *testing.T) {
 		"busy":               {list(say(503, "busy", "Retry-After", "7")), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{7 * time.Second, 7 * time.Second}, again},
 		"busy for very long": {list(say(503, "busy", "Retry-After", "86400")), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Minute, time.Minute}, again},
 		"too many":           {list(say(429, "")), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
-		"no such set":        {list(say(404, "There is no such set.")), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again + " the notifier has no such set: name it by its --set, or correct --publish"},
-		"a watched set":      {list(say(403, "no")), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again + " a watched set takes no events: name another set by --publish"},
-		"some web server":    {list(say(200, "<html>")), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again + " what --publish names is no intake of a notifier: it answers 202 and how many events it took"},
-		"another queue":      {list(say(202, "")), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again + " what --publish names is no intake of a notifier: it answers 202 and how many events it took"},
-		"not all":            {list(say(202, `{"accepted": 2}`)), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
-		"a redirect":         {list(say(302, "", "Location", "http://x.test/")), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
-		"TLS is wanted":      {list(say(400, "Client sent an HTTP request to an HTTPS server.")), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
-		"the first is bad":   {list(say(400, "line 1: loc is bad"), say(400, "line 1: loc is bad")), []int{3, 2, 1}, []string{"a line 1: loc is bad", "b line 1: loc is bad", "c"}, [2]time.Duration{}, aside},
-		"one is bad":         {list(say(400, "line 2: hash is bad"), say(202, `{"accepted":1}`), say(400, "line 1: hash is bad")), []int{3, 1, 2, 1}, []string{"a", "b line 1: hash is bad", "c"}, [2]time.Duration{}, aside},
-		"a line beyond":      {list(say(400, "line 4: hash is bad")), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
-		"too large":          {list(say(413, "")), []int{3, 1, 2}, []string{"a", "b", "c"}, [2]time.Duration{}, ""},
-		"one is too large":   {list(say(413, ""), say(413, "")), []int{3, 1, 1, 1}, []string{"a " + tooLarge, "b", "c"}, [2]time.Duration{}, aside},
-		"all are too large":  {list(say(413, ""), say(413, ""), say(413, ""), say(413, "")), []int{3, 1, 1, 1}, []string{"a " + tooLarge, "b " + tooLarge, "c " + tooLarge}, [2]time.Duration{}, aside},
+		"no such set": {
+			list(say(404, "There is no such set.")),
+			[]int{3, 3},
+			[]string{"a", "b", "c"},
+			[2]time.Duration{time.Second / 2, 2 * time.Second},
+			again + " the notifier has no such set: name it by its --set, or correct --publish",
+		},
+		"a watched set": {
+			list(say(403, "no")),
+			[]int{3, 3},
+			[]string{"a", "b", "c"},
+			[2]time.Duration{time.Second / 2, 2 * time.Second},
+			again + " a watched set takes no events: name another set by --publish",
+		},
+		"some web server": {
+			list(say(200, "<html>")),
+			[]int{3, 3},
+			[]string{"a", "b", "c"},
+			[2]time.Duration{time.Second / 2, 2 * time.Second},
+			again + " what --publish names is no intake of a notifier: it answers 202 and how many events it took",
+		},
+		"another queue": {
+			list(say(202, "")),
+			[]int{3, 3},
+			[]string{"a", "b", "c"},
+			[2]time.Duration{time.Second / 2, 2 * time.Second},
+			again + " what --publish names is no intake of a notifier: it answers 202 and how many events it took",
+		},
+		"not all": {list(say(202, `{"accepted": 2}`)), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
+		"a redirect": {list(
+			say(302, "", "Location", "http://x.test/"),
+		), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
+		"TLS is wanted": {list(
+			say(400, "Client sent an HTTP request to an HTTPS server."),
+		), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
+		"the first is bad": {
+			list(say(400, "line 1: loc is bad"), say(400, "line 1: loc is bad")),
+			[]int{3, 2, 1},
+			[]string{"a line 1: loc is bad", "b line 1: loc is bad", "c"},
+			[2]time.Duration{},
+			aside,
+		},
+		"one is bad": {
+			list(say(400, "line 2: hash is bad"), say(202, `{"accepted":1}`), say(400, "line 1: hash is bad")),
+			[]int{3, 1, 2, 1},
+			[]string{"a", "b line 1: hash is bad", "c"},
+			[2]time.Duration{},
+			aside,
+		},
+		"a line beyond":    {list(say(400, "line 4: hash is bad")), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
+		"too large":        {list(say(413, "")), []int{3, 1, 2}, []string{"a", "b", "c"}, [2]time.Duration{}, ""},
+		"one is too large": {list(say(413, ""), say(413, "")), []int{3, 1, 1, 1}, []string{"a " + tooLarge, "b", "c"}, [2]time.Duration{}, aside},
+		"all are too large": {list(
+			say(413, ""), say(413, ""), say(413, ""), say(413, ""),
+		), []int{3, 1, 1, 1}, []string{"a " + tooLarge, "b " + tooLarge, "c " + tooLarge}, [2]time.Duration{}, aside},
 		"another protocol": {list(func(*http.Request) (*http.Response, error) {
 			body, _ := io.Pipe() // of which nothing comes
 			return &http.Response{StatusCode: 101, Header: http.Header{}, Body: body}, nil
 		}), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
 		"an answer that ends": {list(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 202, Header: http.Header{}, Body: io.NopCloser(io.MultiReader(strings.NewReader(`{"acc`), failing{}))}, nil
+			return &http.Response{
+				StatusCode: 202, Header: http.Header{},
+				Body: io.NopCloser(io.MultiReader(strings.NewReader(`{"acc`), failing{})),
+			}, nil
 		}), []int{3, 3}, []string{"a", "b", "c"}, [2]time.Duration{time.Second / 2, 2 * time.Second}, again},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +253,9 @@ func TestAnswers(t *testing.T) {
 				if len(r.at) > 1 && (r.at[1] < tc.wait[0] || r.at[1] > tc.wait[1]) {
 					t.Errorf("asked at %v; want the second within %v", r.at, tc.wait)
 				}
-				if lines := r.lines(); tc.line != "" && (len(lines) == 0 || !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, tc.line) })) {
+				if lines := r.lines(); tc.line != "" && (len(lines) == 0 || !slices.ContainsFunc(
+					lines, func(l string) bool { return strings.HasPrefix(l, tc.line) },
+				)) {
 					t.Errorf("logged %q; want %q", lines, tc.line)
 				}
 			})
@@ -242,20 +289,20 @@ func TestRun(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		r.stop()
 		<-r.ended
-		own, told, again := 0, 0, 0
+		own, described, again := 0, 0, 0
 		for _, line := range r.lines() {
 			switch line {
 			case "changes are not published for now: trouble with the own store":
 				own++
 			case "changes were handed to the intake":
-				told++
+				described++
 			case "changes are published again":
 				again++
 			default:
 				t.Error(line)
 			}
 		}
-		if own != 2 || told != 2 || again != 1 || !slices.Equal(r.sent, []int{1, 2}) {
+		if own != 2 || described != 2 || again != 1 || !slices.Equal(r.sent, []int{1, 2}) {
 			t.Errorf("sent %v; logged\n%s", r.sent, &r.log)
 		}
 	})

@@ -57,11 +57,16 @@ func Start(t testing.TB) *Browser {
 // options are those of a browser that talks to nobody by itself.
 func options(program, profile string) []chromedp.ExecAllocatorOption {
 	all := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
-	for _, flag := range []string{"no-sandbox", "disable-gpu", "disable-quic", "disable-component-update", "disable-domain-reliability", "no-pings"} {
+	for _, flag := range []string{
+		"no-sandbox", "disable-gpu", "disable-quic", "disable-component-update",
+		"disable-domain-reliability", "no-pings",
+	} {
 		all = append(all, chromedp.Flag(flag, true))
 	}
 	// There is no other name that it may ask for: tests are at addresses of this machine.
-	all = append(all, chromedp.Flag("host-resolver-rules", "MAP "+Network+" 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))
+	all = append(
+		all, chromedp.Flag("host-resolver-rules", "MAP "+Network+" 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
+	)
 	return append(all, chromedp.ExecPath(program), chromedp.UserDataDir(profile))
 }
 
@@ -76,7 +81,9 @@ func find(t testing.TB) string {
 	if os.Getenv("CARILLON_REQUIRE_BROWSER") == "1" {
 		t.Fatal("chromium is not installed, and CARILLON_REQUIRE_BROWSER=1 requires it")
 	}
-	t.Skip("NOT TESTED: chromium is not installed; install it, or set CARILLON_REQUIRE_BROWSER=1 to make this a failure")
+	t.Skip(
+		"NOT TESTED: chromium is not installed; install it, or set CARILLON_REQUIRE_BROWSER=1 to make this a failure",
+	)
 	return ""
 }
 
@@ -247,7 +254,9 @@ func (tab *Tab) Window(width, height int64, dark bool) {
 	if dark {
 		scheme = "dark"
 	}
-	tab.Do(chromedp.EmulateViewport(width, height), chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	tab.Do(chromedp.EmulateViewport(width, height), chromedp.Func(func(
+		ctx context.Context, target *chromedp.Target,
+	) error {
 		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 		})

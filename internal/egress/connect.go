@@ -171,7 +171,9 @@ func (d *Dialer) askProxy(ctx context.Context, p *Proxy, raw net.Conn, address s
 		}
 		conn = &tunnel{secured, raw}
 	}
-	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{}}
+	req := &http.Request{
+		Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{},
+	}
 	req.Header.Set("User-Agent", "") // none: it is not the target that is spoken to
 	if p.authorization != "" {
 		req.Header.Set("Proxy-Authorization", p.authorization)

@@ -211,7 +211,10 @@ func TestBigAnswers(t *testing.T) {
 		}
 		return r
 	}
-	server := newNameServer(t, zone{"many.example.": {typeA: many(60)}, "big.example.": {typeA: many(200)}, "huge.example.": {typeA: many(2000)}}.onlyTCPBeyond(1232))
+	server := newNameServer(
+		t,
+		zone{"many.example.": {typeA: many(60)}, "big.example.": {typeA: many(200)}, "huge.example.": {typeA: many(2000)}}.onlyTCPBeyond(1232),
+	)
 	names := newNames(t, egress.NamesConfig{Resolver: server.resolver()})
 	for _, host := range []string{"many.example", "big.example"} {
 		if addrs := lookup(t, names, host); len(addrs) != 8 {
@@ -291,7 +294,9 @@ func (f *forger) Write(b []byte) (int, error) {
 	}
 	wrongID, wrongName, wrongType := m, m, m
 	wrongID.ID++
-	wrongName.Questions = []dnsmessage.Question{{Name: dnsmessage.MustNewName("evil.example."), Type: m.Questions[0].Type, Class: dnsmessage.ClassINET}}
+	wrongName.Questions = []dnsmessage.Question{
+		{Name: dnsmessage.MustNewName("evil.example."), Type: m.Questions[0].Type, Class: dnsmessage.ClassINET},
+	}
 	wrongType.Questions = []dnsmessage.Question{{Name: m.Questions[0].Name, Type: dnsmessage.TypeTXT, Class: dnsmessage.ClassINET}}
 	forged := addresses(1, "192.0.2.66")
 	forged.soa = &soa{1, 1}
@@ -300,7 +305,9 @@ func (f *forger) Write(b []byte) (int, error) {
 	}
 	noResponse := forged.reply(m)
 	noResponse.Response = false
-	for _, m := range []*dnsmessage.Message{forged.reply(wrongID), forged.reply(wrongName), forged.reply(wrongType), noResponse, right, forged.reply(m)} {
+	for _, m := range []*dnsmessage.Message{
+		forged.reply(wrongID), forged.reply(wrongName), forged.reply(wrongType), noResponse, right, forged.reply(m),
+	} {
 		packed, err := m.Pack()
 		if err != nil {
 			return 0, err

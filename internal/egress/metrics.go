@@ -81,7 +81,9 @@ type namesMetrics struct {
 func newNamesMetrics(remembering, underWay func() int, reg prometheus.Registerer) (*namesMetrics, error) {
 	const ns, sub = "carillon", "egress_dns"
 	vec := func(name, help string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, []string{"result"})
+		return prometheus.NewCounterVec(
+			prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, []string{"result"},
+		)
 	}
 	gauge := func(name, help string, of func() int) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help},

@@ -100,7 +100,10 @@ func TestRefusalsAreCounted(t *testing.T) {
 	}
 	server := newNameServer(t, zone{"inside.example.": {typeA: addresses(60, "10.0.0.1")}}.answer)
 	d := newDialer(t, egress.Config{Names: server.names(t), Metrics: metrics})
-	for _, url := range []string{"http://127.0.0.1/", "http://localhost/", "http://host.example:22/", "http://user@host.example/", "http://host.example/"} {
+	for _, url := range []string{
+		"http://127.0.0.1/", "http://localhost/", "http://host.example:22/",
+		"http://user@host.example/", "http://host.example/",
+	} {
 		_ = d.CheckURL(url)
 	}
 	for _, address := range []string{"10.0.0.1:80", "inside.example:80", "inside.example:25", "127.1:80"} {

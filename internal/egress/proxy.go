@@ -38,7 +38,9 @@ func NewProxyFrom(env *httpproxy.Config) (*Proxy, error) {
 	case raw == "":
 		raw = env.HTTPProxy
 	case env.HTTPProxy != "" && env.HTTPProxy != raw:
-		return nil, errors.New("HTTPS_PROXY and HTTP_PROXY name different proxies: everything goes by one, so set both to it")
+		return nil, errors.New(
+			"HTTPS_PROXY and HTTP_PROXY name different proxies: everything goes by one, so set both to it",
+		)
 	}
 	if raw == "" {
 		return nil, errors.New("neither HTTPS_PROXY nor HTTP_PROXY is set")

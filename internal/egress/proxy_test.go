@@ -228,7 +228,9 @@ func TestProxyExceptions(t *testing.T) {
 	defer target.Close()
 	_, port, _ := net.SplitHostPort(target.Listener.Addr().String())
 	p := newTestProxy(t, false)
-	byEnvironment, err := egress.NewProxyFrom(&httpproxy.Config{HTTPProxy: p.Listener.Addr().String(), NoProxy: "inside.example, .other.example,10.0.0.0/8"})
+	byEnvironment, err := egress.NewProxyFrom(
+		&httpproxy.Config{HTTPProxy: p.Listener.Addr().String(), NoProxy: "inside.example, .other.example,10.0.0.0/8"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +329,9 @@ func TestProxyMakesNoConnection(t *testing.T) {
 				t.Errorf("what the proxy wrote is repeated: %v", err)
 			}
 			var want strings.Builder
-			want.WriteString("# HELP carillon_egress_proxy_connects_total Connections that the proxy was asked for, by result: connected, not allowed (forbidden), it wants other credentials, it could not make one (refused), it is away.\n# TYPE carillon_egress_proxy_connects_total counter\n")
+			want.WriteString(
+				"# HELP carillon_egress_proxy_connects_total Connections that the proxy was asked for, by result: connected, not allowed (forbidden), it wants other credentials, it could not make one (refused), it is away.\n# TYPE carillon_egress_proxy_connects_total counter\n",
+			)
 			for _, result := range []string{"away", "connected", "credentials", "forbidden", "refused"} {
 				n := 0
 				if result == tt.result {

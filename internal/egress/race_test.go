@@ -169,15 +169,23 @@ func TestConnect(t *testing.T) {
 		after time.Duration
 		dials int
 	}{
-		"the first family is quick":    {[]string{"::1", "::2", "192.0.2.1"}, map[string]time.Duration{"::1": 299 * time.Millisecond, "192.0.2.1": 0}, "::1", 299 * time.Millisecond, 1},
-		"the first family is slow":     {[]string{"::1", "192.0.2.1"}, map[string]time.Duration{"::1": time.Second, "192.0.2.1": 0}, "192.0.2.1", 300 * time.Millisecond, 2},
-		"the first is quicker still":   {[]string{"::1", "192.0.2.1"}, map[string]time.Duration{"::1": 400 * time.Millisecond, "192.0.2.1": time.Second}, "::1", 400 * time.Millisecond, 2},
-		"the first family refuses":     {[]string{"::1", "::2", "192.0.2.1"}, map[string]time.Duration{"192.0.2.1": 0}, "192.0.2.1", 0, 3},
-		"the second family refuses":    {[]string{"::1", "192.0.2.1"}, map[string]time.Duration{"::1": time.Second}, "::1", time.Second, 2},
-		"all refuse":                   {[]string{"::1", "::2", "192.0.2.1"}, nil, "::1 refuses", 0, 3},
-		"all refuse, of one family":    {[]string{"192.0.2.1", "192.0.2.2"}, nil, "192.0.2.1 refuses", 0, 2},
-		"one hangs":                    {[]string{"192.0.2.1", "192.0.2.2"}, map[string]time.Duration{"192.0.2.1": never, "192.0.2.2": 0}, "192.0.2.2", 5 * time.Second, 2},
-		"many hang, each for 2 s":      {[]string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5", "192.0.2.6", "192.0.2.7", "192.0.2.8"}, map[string]time.Duration{"192.0.2.1": never, "192.0.2.2": never, "192.0.2.3": 0}, "192.0.2.3", 4 * time.Second, 3},
+		"the first family is quick": {[]string{"::1", "::2", "192.0.2.1"}, map[string]time.Duration{
+			"::1": 299 * time.Millisecond, "192.0.2.1": 0,
+		}, "::1", 299 * time.Millisecond, 1},
+		"the first family is slow": {[]string{"::1", "192.0.2.1"}, map[string]time.Duration{"::1": time.Second, "192.0.2.1": 0}, "192.0.2.1", 300 * time.Millisecond, 2},
+		"the first is quicker still": {[]string{"::1", "192.0.2.1"}, map[string]time.Duration{
+			"::1": 400 * time.Millisecond, "192.0.2.1": time.Second,
+		}, "::1", 400 * time.Millisecond, 2},
+		"the first family refuses":  {[]string{"::1", "::2", "192.0.2.1"}, map[string]time.Duration{"192.0.2.1": 0}, "192.0.2.1", 0, 3},
+		"the second family refuses": {[]string{"::1", "192.0.2.1"}, map[string]time.Duration{"::1": time.Second}, "::1", time.Second, 2},
+		"all refuse":                {[]string{"::1", "::2", "192.0.2.1"}, nil, "::1 refuses", 0, 3},
+		"all refuse, of one family": {[]string{"192.0.2.1", "192.0.2.2"}, nil, "192.0.2.1 refuses", 0, 2},
+		"one hangs":                 {[]string{"192.0.2.1", "192.0.2.2"}, map[string]time.Duration{"192.0.2.1": never, "192.0.2.2": 0}, "192.0.2.2", 5 * time.Second, 2},
+		"many hang, each for 2 s": {
+			[]string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.5", "192.0.2.6", "192.0.2.7", "192.0.2.8"},
+			map[string]time.Duration{"192.0.2.1": never, "192.0.2.2": never, "192.0.2.3": 0},
+			"192.0.2.3", 4 * time.Second, 3,
+		},
 		"all hang, of both families":   {[]string{"::1", "192.0.2.1"}, map[string]time.Duration{"::1": never, "192.0.2.1": never}, "context deadline exceeded", 10 * time.Second, 2},
 		"IPv4 first, where it must be": {[]string{"192.0.2.1", "::1"}, map[string]time.Duration{"192.0.2.1": time.Second, "::1": 0}, "::1", 300 * time.Millisecond, 2},
 	}

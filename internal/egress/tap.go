@@ -179,7 +179,9 @@ func (t *tap) see(question, msg []byte) {
 // leastTTL reads the answers, the aliases on the way to the addresses included:
 // all must hold (RFC 2308 §5 for those that lead nowhere). It also returns the IPv4 addresses that
 // are told as IPv6 addresses.
-func leastTTL(p *dnsmessage.Parser, want dnsmessage.Type) (least time.Duration, found bool, mapped []netip.Addr, err error) {
+func leastTTL(
+	p *dnsmessage.Parser, want dnsmessage.Type,
+) (least time.Duration, found bool, mapped []netip.Addr, err error) {
 	least = math.MaxInt64
 	for {
 		h, err := p.AnswerHeader()

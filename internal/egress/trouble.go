@@ -46,7 +46,10 @@ func (p *Proxy) Warning() string {
 	if p.trouble.failed < troubleAfter {
 		return ""
 	}
-	return fmt.Sprintf("the last %d connections by the proxy %s failed, and callbacks and topics are reached by it alone: %v", p.trouble.failed, p, p.trouble.last)
+	return fmt.Sprintf(
+		"the last %d connections by the proxy %s failed, and callbacks and topics are reached by it alone: %v",
+		p.trouble.failed, p, p.trouble.last,
+	)
 }
 
 // note notes what came of a connection. What the proxy says of a target is no trouble
@@ -62,6 +65,9 @@ func (p *Proxy) note(result proxyResult, err error) {
 	t.failed, t.last = t.failed+1, err
 	if now := time.Now(); t.logger != nil && t.failed >= troubleAfter && now.Sub(t.said) >= troubleEvery {
 		t.said = now
-		t.logger.Warn("the proxy fails: callbacks and topics are not reached", "proxy", p.String(), "in_a_row", t.failed, "error", err)
+		t.logger.Warn(
+			"the proxy fails: callbacks and topics are not reached", "proxy", p.String(),
+			"in_a_row", t.failed, "error", err,
+		)
 	}
 }

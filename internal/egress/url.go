@@ -43,7 +43,9 @@ func (d *Dialer) CheckURL(raw string) error {
 	case !ascii(host):
 		return &BadURL{"must have its host in ASCII: write international names as xn--\u2026"}
 	case !isAddr && !validName(host):
-		return &BadURL{"must have a host that is a name, an IPv4 address as four decimal numbers, or an IPv6 address in brackets"}
+		return &BadURL{
+			"must have a host that is a name, an IPv4 address as four decimal numbers, or an IPv6 address in brackets",
+		}
 	case !isAddr && localhost(host) && !d.cfg.AllowLoopback:
 		return d.cfg.Metrics.refused(reasonAddress, fmt.Errorf("%w: %s is this machine", ErrForbidden, host))
 	case isAddr:
@@ -72,7 +74,9 @@ func portOf(u *url.URL) uint16 {
 // parseURL takes absolute http and https URLs without userinfo and fragment.
 func parseURL(raw string) (*url.URL, error) {
 	if strings.ContainsFunc(raw, unfit) {
-		return nil, &BadURL{"contains spaces, control characters, quotes or angle brackets; they must be percent-encoded"}
+		return nil, &BadURL{
+			"contains spaces, control characters, quotes or angle brackets; they must be percent-encoded",
+		}
 	}
 	u, err := url.Parse(raw)
 	if err != nil {

@@ -76,7 +76,9 @@ func (c Config) Directory() (string, error) {
 	kind, where, _ := strings.Cut(c.Store, ":")
 	switch {
 	case kind != "pebble":
-		return "", c.Failed(errors.New("the engine must be pebble, as in pebble:hub-data, or redis, as in redis://localhost:6379/0"))
+		return "", c.Failed(
+			errors.New("the engine must be pebble, as in pebble:hub-data, or redis, as in redis://localhost:6379/0"),
+		)
 	case where == "":
 		return "", c.Failed(errors.New("the directory is missing, as in pebble:hub-data"))
 	}

@@ -81,8 +81,8 @@ func (e *Engine) HoldBackup(ctx context.Context) (api.Backup, error) {
 }
 
 // Socket is where commands reach the hub that works in a directory.
-func Socket(dir string) socket.Place {
-	return socket.Place{Dir: dir, Name: pebblestore.ControlSocket, Scratch: pebblestore.ScratchSuffix}
+func Socket(dir string) socket.Location {
+	return socket.Location{Dir: dir, Name: pebblestore.ControlSocket, Scratch: pebblestore.ScratchSuffix}
 }
 
 // Name returns the engine's name, as operators see it: pebble or redis.
@@ -110,7 +110,9 @@ func Open(c Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := pebblestore.Config{Dir: where, CacheBytes: c.CacheBytes, MemTableBytes: uint64(c.TableBytes), Logger: c.Logger}
+	cfg := pebblestore.Config{
+		Dir: where, CacheBytes: c.CacheBytes, MemTableBytes: uint64(c.TableBytes), Logger: c.Logger,
+	}
 	if c.Pebble != nil {
 		c.Pebble(&cfg)
 	}

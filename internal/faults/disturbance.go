@@ -33,7 +33,9 @@ func disturbances() []disturbance {
 		{"garbage", false, true, (*exchange).garbage},
 		{"closed in the head", false, true, func(e *exchange) { e.cut(e.head("")) }},
 		{"closed in the body", false, true, func(e *exchange) { e.raw(e.head("1000"), []byte("a part")) }},
-		{"body longer than its length", false, true, func(e *exchange) { e.raw(e.head("2"), []byte("much more than that")) }},
+		{"body longer than its length", false, true, func(e *exchange) {
+			e.raw(e.head("2"), []byte("much more than that"))
+		}},
 		{"a length that is none", false, true, func(e *exchange) { e.raw(e.head("-7"), e.answer.Body) }},
 		{"interim answers", false, true, func(e *exchange) {
 			e.raw(bytes.Repeat([]byte("HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"), interims), e.whole())
@@ -46,7 +48,9 @@ func disturbances() []disturbance {
 		{"trickled", false, false, (*exchange).trickle},
 	}
 	for _, status := range []int{301, 307, 400, 404, 429, 500, 503} {
-		all = append(all, disturbance{"status " + strconv.Itoa(status), true, false, func(e *exchange) { e.refuse(status) }})
+		all = append(
+			all, disturbance{"status " + strconv.Itoa(status), true, false, func(e *exchange) { e.refuse(status) }},
+		)
 	}
 	return all
 }

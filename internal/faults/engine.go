@@ -10,6 +10,7 @@ import (
 	"carillon/delivery"
 	"carillon/source"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // Store is a subscription.Store that fails as the plan says.
@@ -30,7 +31,9 @@ func (s *Store) Submit(ctx context.Context, r subscription.Request) error {
 
 // KeepStart implements subscription.Store.
 func (s *Store) KeepStart(ctx context.Context, r subscription.Request, start uint64) (subscription.Request, error) {
-	return get(ctx, s.plan, "store.KeepStart", func() (subscription.Request, error) { return s.of.KeepStart(ctx, r, start) })
+	return get(
+		ctx, s.plan, "store.KeepStart", func() (subscription.Request, error) { return s.of.KeepStart(ctx, r, start) },
+	)
 }
 
 // Requests implements subscription.Store.
@@ -98,38 +101,38 @@ func (l *Log) Append(
 }
 
 // Read implements delivery.Log.
-func (l *Log) Read(ctx context.Context, topic string, from delivery.Seq) (*delivery.Notification, error) {
-	return get(ctx, l.plan, "log.Read", func() (*delivery.Notification, error) { return l.of.Read(ctx, topic, from) })
+func (l *Log) Read(ctx context.Context, key string, from delivery.Seq) (*delivery.Notification, error) {
+	return get(ctx, l.plan, "log.Read", func() (*delivery.Notification, error) { return l.of.Read(ctx, key, from) })
 }
 
 // Summaries implements delivery.Log.
-func (l *Log) Summaries(ctx context.Context, topic string, before delivery.Seq, limit int) ([]delivery.Summary, error) {
+func (l *Log) Summaries(ctx context.Context, key string, before delivery.Seq, limit int) ([]delivery.Summary, error) {
 	return get(ctx, l.plan, "log.Summaries", func() ([]delivery.Summary, error) {
-		return l.of.Summaries(ctx, topic, before, limit)
+		return l.of.Summaries(ctx, key, before, limit)
 	})
 }
 
 // Summary implements delivery.Log.
-func (l *Log) Summary(ctx context.Context, topic string, from delivery.Seq) (delivery.Summary, error) {
-	return get(ctx, l.plan, "log.Summary", func() (delivery.Summary, error) { return l.of.Summary(ctx, topic, from) })
+func (l *Log) Summary(ctx context.Context, key string, from delivery.Seq) (delivery.Summary, error) {
+	return get(ctx, l.plan, "log.Summary", func() (delivery.Summary, error) { return l.of.Summary(ctx, key, from) })
 }
 
 // State implements delivery.Log.
-func (l *Log) State(ctx context.Context, topic string) (delivery.TopicState, error) {
-	return get(ctx, l.plan, "log.State", func() (delivery.TopicState, error) { return l.of.State(ctx, topic) })
+func (l *Log) State(ctx context.Context, key string) (delivery.TopicState, error) {
+	return get(ctx, l.plan, "log.State", func() (delivery.TopicState, error) { return l.of.State(ctx, key) })
 }
 
 // Heads implements delivery.Log.
-func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error) {
-	return get(ctx, l.plan, "log.Heads", func() ([]delivery.Seq, error) { return l.of.Heads(ctx, topics) })
+func (l *Log) Heads(ctx context.Context, keys []string) ([]delivery.Seq, error) {
+	return get(ctx, l.plan, "log.Heads", func() ([]delivery.Seq, error) { return l.of.Heads(ctx, keys) })
 }
 
 // Trim implements delivery.Log. What went is told also with an injected error.
 func (l *Log) Trim(
-	ctx context.Context, topic string, before delivery.Seq, olderThan time.Time,
+	ctx context.Context, key string, before delivery.Seq, olderThan time.Time,
 ) (went delivery.Trimmed, err error) {
 	err = l.plan.do(ctx, "log.Trim", func() error {
-		went, err = l.of.Trim(ctx, topic, before, olderThan)
+		went, err = l.of.Trim(ctx, key, before, olderThan)
 		return err
 	})
 	return went, err
@@ -137,10 +140,10 @@ func (l *Log) Trim(
 
 // Shrink implements delivery.Log. What went is told also with an injected error.
 func (l *Log) Shrink(
-	ctx context.Context, topic string, keep int64, before delivery.Seq, olderThan time.Time,
+	ctx context.Context, key string, keep int64, before delivery.Seq, olderThan time.Time,
 ) (went delivery.Trimmed, err error) {
 	err = l.plan.do(ctx, "log.Shrink", func() error {
-		went, err = l.of.Shrink(ctx, topic, keep, before, olderThan)
+		went, err = l.of.Shrink(ctx, key, keep, before, olderThan)
 		return err
 	})
 	return went, err
@@ -205,7 +208,7 @@ func NewPings(of delivery.Pings, plan *Plan) *Pings { return &Pings{of, plan} }
 var _ delivery.Pings = (*Pings)(nil)
 
 // Ping implements delivery.Pings.
-func (p *Pings) Ping(ctx context.Context, topics []string) ([]delivery.Ping, error) {
+func (p *Pings) Ping(ctx context.Context, topics []topic.Address) ([]delivery.Ping, error) {
 	return get(ctx, p.plan, "pings.Ping", func() ([]delivery.Ping, error) { return p.of.Ping(ctx, topics) })
 }
 

@@ -125,7 +125,9 @@ func (p *Plan) Counts() (counts []Count) {
 	for f, n := range p.counts {
 		counts = append(counts, Count{f.call, f.kind, n})
 	}
-	slices.SortFunc(counts, func(a, b Count) int { return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Kind, b.Kind)) })
+	slices.SortFunc(
+		counts, func(a, b Count) int { return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Kind, b.Kind)) },
+	)
 	return counts
 }
 

@@ -12,6 +12,7 @@ import (
 	"carillon/delivery"
 	"carillon/internal/faults"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // tape is a store that notes what reaches it, and has ten requests.
@@ -188,9 +189,9 @@ func TestSeed(t *testing.T) {
 func TestTrimTells(t *testing.T) {
 	d := newDisk(t, single("log.Trim", faults.After))
 	log := d.parts().Log
-	_, err := log.Append(t.Context(), delivery.Publication{Topic: topic, Body: []byte("x")}, subscription.ID{1}, time.Now())
+	_, err := log.Append(t.Context(), delivery.Publication{Topic: topic.Parse(topicURL), Body: []byte("x")}, subscription.ID{1}, time.Now())
 	must(t, err)
-	went, err := log.Trim(t.Context(), topic, delivery.MaxSeq, time.Now().Add(time.Hour))
+	went, err := log.Trim(t.Context(), topicURL, delivery.MaxSeq, time.Now().Add(time.Hour))
 	if went.Notifications != 1 || !errors.Is(err, faults.ErrInjected) {
 		t.Errorf("got %v, error %v", went, err)
 	}

@@ -17,9 +17,10 @@ import (
 	"carillon/delivery/send"
 	"carillon/internal/faults"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
-const topic = "https://source.example/change/"
+const topicURL = "https://source.example/change/"
 
 // settling is long enough for whatever a request or a notification leads to, with a
 // call that fails: what pauses longest is a subscription whose log could not be read.
@@ -149,7 +150,7 @@ func (r *rooms) insist(request func() error) {
 func (r *rooms) ask(mode subscription.Mode, callback, secret string, lease time.Duration) {
 	r.t.Helper()
 	w := subscription.Wish{
-		Mode: mode, Topic: topic, Callback: callback, Secret: subscription.Secret(secret), Lease: lease, LeaseGiven: lease > 0,
+		Mode: mode, Topic: topicURL, Callback: callback, Secret: subscription.Secret(secret), Lease: lease, LeaseGiven: lease > 0,
 	}
 	r.insist(func() error { return r.service.Submit(r.t.Context(), w) })
 	pass(settling)
@@ -160,7 +161,7 @@ func (r *rooms) publish(numbers ...int) {
 	r.t.Helper()
 	for _, n := range numbers {
 		p := delivery.Publication{
-			Topic: topic, ContentType: "application/xml", Body: fmt.Appendf(nil, "change %d", n),
+			Topic: topic.Parse(topicURL), ContentType: "application/xml", Body: fmt.Appendf(nil, "change %d", n),
 			From: fmt.Sprint(n), Until: fmt.Sprint(n + 1),
 		}
 		r.insist(func() error {
@@ -195,7 +196,7 @@ func (r *rooms) live() {
 	pass(4 * settling) // logs are trimmed
 	// The process ends and its store is closed in the middle of a request.
 	r.insist(func() error {
-		return r.service.Submit(r.t.Context(), subscription.Wish{Mode: subscription.ModeSubscribe, Topic: topic, Callback: leaving})
+		return r.service.Submit(r.t.Context(), subscription.Wish{Mode: subscription.ModeSubscribe, Topic: topicURL, Callback: leaving})
 	})
 	r.stop()
 	r.reopen(r.t)
@@ -232,7 +233,7 @@ func (r *rooms) check() {
 			}
 		}
 	}
-	heads, err := r.db.Log().Heads(ctx, []string{topic})
+	heads, err := r.db.Log().Heads(ctx, []string{topicURL})
 	must(r.t, err)
 	for _, callback := range []string{loyal, leaving} {
 		if active[callback] != heads[0] {

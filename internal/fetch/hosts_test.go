@@ -46,7 +46,9 @@ func TestFailingHost(t *testing.T) {
 		hosts *fetch.Hosts
 		want  []time.Duration // seconds; less than 0: refused
 	}{
-		"paused":         {&fetch.Hosts{PerHost: 2, Failures: 5, MaxPause: most, Patience: patience}, []time.Duration{0, 0, 0, 0, 0, 1, 2, 4, 8, -16, -32, -60, -60}},
+		"paused": {&fetch.Hosts{
+			PerHost: 2, Failures: 5, MaxPause: most, Patience: patience,
+		}, []time.Duration{0, 0, 0, 0, 0, 1, 2, 4, 8, -16, -32, -60, -60}},
 		"all waited for": {&fetch.Hosts{PerHost: 2, Failures: 2, MaxPause: most}, []time.Duration{0, 0, 1, 2, 4, 8, 16, 32, 60, 60}},
 		"never paused":   {&fetch.Hosts{PerHost: 2, MaxPause: most}, make([]time.Duration, 10)},
 	} {

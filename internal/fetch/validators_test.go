@@ -16,17 +16,19 @@ func TestValidators(t *testing.T) {
 		want                 fetch.Validators
 		strong               string
 	}{
-		"both":                     {`"1"`, before, now, fetch.Validators{ETag: `"1"`, LastModified: before}, `"1"`},
-		"an ETag alone":            {`"1"`, "", "", fetch.Validators{ETag: `"1"`}, `"1"`},
-		"a weak ETag":              {`W/"1"`, "", now, fetch.Validators{ETag: `W/"1"`}, ""},
-		"a weak ETag and a time":   {`W/"1"`, before, now, fetch.Validators{ETag: `W/"1"`, LastModified: before}, before},
-		"modified just now":        {`"1"`, just, now, fetch.Validators{}, ""},
-		"modified in the future":   {`"1"`, now, before, fetch.Validators{}, ""},
-		"no Date":                  {"", before, "", fetch.Validators{}, ""},
-		"a time that is none":      {`"1"`, "yesterday", now, fetch.Validators{ETag: `"1"`}, `"1"`},
-		"an ETag without end":      {`"` + strings.Repeat("1", 2000) + `"`, before, now, fetch.Validators{LastModified: before}, before},
-		"nothing":                  {"", "", now, fetch.Validators{}, ""},
-		"a time of another format": {"", "Friday, 02-Jan-26 03:04:05 GMT", now, fetch.Validators{LastModified: "Friday, 02-Jan-26 03:04:05 GMT"}, "Friday, 02-Jan-26 03:04:05 GMT"},
+		"both":                   {`"1"`, before, now, fetch.Validators{ETag: `"1"`, LastModified: before}, `"1"`},
+		"an ETag alone":          {`"1"`, "", "", fetch.Validators{ETag: `"1"`}, `"1"`},
+		"a weak ETag":            {`W/"1"`, "", now, fetch.Validators{ETag: `W/"1"`}, ""},
+		"a weak ETag and a time": {`W/"1"`, before, now, fetch.Validators{ETag: `W/"1"`, LastModified: before}, before},
+		"modified just now":      {`"1"`, just, now, fetch.Validators{}, ""},
+		"modified in the future": {`"1"`, now, before, fetch.Validators{}, ""},
+		"no Date":                {"", before, "", fetch.Validators{}, ""},
+		"a time that is none":    {`"1"`, "yesterday", now, fetch.Validators{ETag: `"1"`}, `"1"`},
+		"an ETag without end":    {`"` + strings.Repeat("1", 2000) + `"`, before, now, fetch.Validators{LastModified: before}, before},
+		"nothing":                {"", "", now, fetch.Validators{}, ""},
+		"a time of another format": {"", "Friday, 02-Jan-26 03:04:05 GMT", now, fetch.Validators{
+			LastModified: "Friday, 02-Jan-26 03:04:05 GMT",
+		}, "Friday, 02-Jan-26 03:04:05 GMT"},
 	} {
 		h := http.Header{}
 		h.Set("ETag", tt.etag)

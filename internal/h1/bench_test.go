@@ -70,7 +70,10 @@ func BenchmarkPost(b *testing.B) {
 		cfg.Timeout = 30 * time.Second
 		cfg.MaxConnsPerHost, cfg.IdlePerHost, cfg.MaxConns = 2*benchConns, 2*benchConns, 2*benchConns
 		client := newClient(b, cfg)
-		message, err := h1.NewMessage(body, h1.Field{Name: "User-Agent", Value: "bench"}, h1.Field{Name: "Link", Value: "<http://h.example>; rel=self"})
+		message, err := h1.NewMessage(
+			body, h1.Field{Name: "User-Agent", Value: "bench"},
+			h1.Field{Name: "Link", Value: "<http://h.example>; rel=self"},
+		)
 		if err != nil {
 			b.Fatal(err)
 		}

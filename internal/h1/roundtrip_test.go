@@ -193,7 +193,9 @@ func (c *closing) Close() error { c.closed = true; return nil }
 // one handshake.
 func TestRoundTripSharesWithPost(t *testing.T) {
 	ways(t, func(t *testing.T, w way) {
-		for name, first := range map[string]string{"a round trip first": http.MethodGet, "HEAD first": http.MethodHead, "a Post first": http.MethodPost} {
+		for name, first := range map[string]string{
+			"a round trip first": http.MethodGet, "HEAD first": http.MethodHead, "a Post first": http.MethodPost,
+		} {
 			t.Run(name, func(t *testing.T) {
 				s := w.serve(t, answering(ok204))
 				client := newClient(t, w.cfg)
@@ -311,12 +313,14 @@ func TestRoundTripFails(t *testing.T) {
 		answer string
 		want   error // nil: any
 	}{
-		"nothing":             {"", io.EOF},
-		"garbage":             {"220 mail.example ESMTP\r\n\r\n", nil},
-		"half a head":         {"HTTP/1.1 200 OK\r\nX:", io.ErrUnexpectedEOF},
-		"two lengths":         {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nok", nil},
-		"a large header":      {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 64<<10) + "\r\n\r\n", h1.ErrHeaderTooLarge},
-		"large interim ones":  {strings.Repeat("HTTP/1.1 103 Early Hints\r\nX: "+strings.Repeat("y", 15<<10)+"\r\n\r\n", 5) + ok200, h1.ErrHeaderTooLarge},
+		"nothing":        {"", io.EOF},
+		"garbage":        {"220 mail.example ESMTP\r\n\r\n", nil},
+		"half a head":    {"HTTP/1.1 200 OK\r\nX:", io.ErrUnexpectedEOF},
+		"two lengths":    {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nok", nil},
+		"a large header": {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 64<<10) + "\r\n\r\n", h1.ErrHeaderTooLarge},
+		"large interim ones": {strings.Repeat(
+			"HTTP/1.1 103 Early Hints\r\nX: "+strings.Repeat("y", 15<<10)+"\r\n\r\n", 5,
+		) + ok200, h1.ErrHeaderTooLarge},
 		"many interim ones":   {strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 6) + ok200, nil},
 		"half a body":         {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", io.ErrUnexpectedEOF},
 		"half a chunk":        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\nhalf", io.ErrUnexpectedEOF},
@@ -730,7 +734,11 @@ func TestRoundTripConcurrently(t *testing.T) {
 					return
 				}
 				_, _ = io.Copy(io.Discard, req.Body)
-				resp := &http.Response{StatusCode: 200, ProtoMajor: 1, ProtoMinor: 1, Request: req, TransferEncoding: []string{"chunked"}, Body: io.NopCloser(strings.NewReader(req.URL.RawQuery))}
+				resp := &http.Response{
+					StatusCode: 200, ProtoMajor: 1, ProtoMinor: 1, Request: req,
+					TransferEncoding: []string{"chunked"},
+					Body:             io.NopCloser(strings.NewReader(req.URL.RawQuery)),
+				}
 				if resp.Write(c) != nil {
 					return
 				}

@@ -20,7 +20,10 @@ import (
 )
 
 // moods are how a bad host treats its connections and requests.
-var moods = []string{"well", "well", "slow", "refuses", "far", "silent", "cuts", "closes", "closes early", "hangs", "drips", "speaks", "answers twice"}
+var moods = []string{
+	"well", "well", "slow", "refuses", "far", "silent", "cuts", "closes", "closes early", "hangs",
+	"drips", "speaks", "answers twice",
+}
 
 // town is a place whose hosts each have a mood, which may change with each connection.
 type town struct {

@@ -24,7 +24,11 @@ func read(fd uintptr, p []byte) (int, error) { return call(syscall.SYS_READ, fd,
 // peek reads a byte and leaves it in the socket.
 func peek(fd uintptr) error {
 	var one byte
-	_, err := result(syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&one)), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0))
+	_, err := result(
+		syscall.RawSyscall6(
+			syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&one)), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0,
+		),
+	)
 	return err
 }
 

@@ -160,7 +160,9 @@ func TestAnswerBeforeTheRequest(t *testing.T) {
 }
 
 // remembering notes the socket that was dialed last, below what wraps it.
-func remembering(dial func(context.Context, string, string) (net.Conn, error), last **net.TCPConn) func(context.Context, string, string) (net.Conn, error) {
+func remembering(
+	dial func(context.Context, string, string) (net.Conn, error), last **net.TCPConn,
+) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
 		switch c := c.(type) {

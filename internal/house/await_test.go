@@ -151,10 +151,10 @@ func TestDeliveriesReadyAmongOthers(t *testing.T) {
 		want("joining")
 		h.holder.Sure(time.Now().Add(time.Second))
 		want("0 of 2 shards")
-		h.holder.set(3, share{begun: 1})
-		h.holder.set(4, share{begun: 3, held: true})
+		h.holder.set(3, takeoverState{begun: 1})
+		h.holder.set(4, takeoverState{begun: 3, held: true})
 		want("1 of 2 shards")
-		h.holder.set(3, share{begun: 3, held: true})
+		h.holder.set(3, takeoverState{begun: 3, held: true})
 		want("2 of 2 shards") // its part is not known yet
 		joined = true
 		ready := func() {

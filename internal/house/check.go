@@ -30,9 +30,9 @@ func (h *House) check(ctx context.Context, places []string,
 	}
 	defer os.RemoveAll(dir)
 	atServers := check.AtServers(places)
-	guarded := func(u *url.URL) error { return h.way.dialer.CheckURL(u.String()) }
+	guarded := func(u *url.URL) error { return h.outbound.dialer.CheckURL(u.String()) }
 	return check.Run(ctx, check.Config{
-		Transport: h.way.transport,
+		Transport: h.outbound.transport,
 		Allow: func(u *url.URL) error {
 			if err := atServers(u); err != nil {
 				return fmt.Errorf("%w; check it by itself", err)

@@ -62,9 +62,9 @@ type Config struct {
 	KeepAtLeast                      time.Duration
 	KeepFor                          time.Duration
 	KeepBytes                        int64
-	NoMemory                         bool
-	MemoryFor                        time.Duration
-	MemoryBytes                      int64
+	NoChangeMemory                   bool
+	ChangeMemoryFor                  time.Duration
+	ChangeMemoryBytes                int64
 	OperatorToken                    func() string
 	OperatorPprof                    bool
 	Listen                           func(ctx context.Context) error
@@ -171,32 +171,63 @@ func (c Config) Validate() error {
 	}
 	refuse(c.LeaseMin > c.LeaseDefault || c.LeaseDefault > c.LeaseMax, "the leases must be %s <= %s <= %s, not %s, %s, %s",
 		c.name("LeaseMin"), c.name("LeaseDefault"), c.name("LeaseMax"), c.LeaseMin, c.LeaseDefault, c.LeaseMax)
-	refuse(c.RetryFirst > c.RetryMax, "%s (%s) must not be longer than %s (%s)", c.name("RetryFirst"), c.RetryFirst, c.name("RetryMax"), c.RetryMax)
-	refuse(c.Takeover < minTakeover || c.Takeover > maxTakeover, "%s must be from %s to %s, not %s", c.name("Takeover"), minTakeover, maxTakeover, c.Takeover)
-	refuse(c.StopWithin < minStopWithin, "%s must be %s or more, not %s", c.name("StopWithin"), minStopWithin, c.StopWithin)
-	refuse(c.MaxBody < 1 || c.MaxBody > maxMaxBody, "%s must be from 1 byte to 1GiB, not %d bytes", c.name("MaxBody"), c.MaxBody)
-	refuse(c.Publishers != api.Everybody && c.Publishers != api.Registered, "%s must be %s or %s, not %q", c.name("Publishers"), api.Everybody, api.Registered, c.Publishers)
-	return errors.Join(append(all, c.validateKeeping(), c.validateWayOut(), c.validateSignatures(), c.Engine().Validate())...)
+	refuse(
+		c.RetryFirst > c.RetryMax, "%s (%s) must not be longer than %s (%s)", c.name("RetryFirst"),
+		c.RetryFirst, c.name("RetryMax"), c.RetryMax,
+	)
+	refuse(
+		c.Takeover < minTakeover || c.Takeover > maxTakeover, "%s must be from %s to %s, not %s",
+		c.name("Takeover"), minTakeover, maxTakeover, c.Takeover,
+	)
+	refuse(
+		c.StopWithin < minStopWithin, "%s must be %s or more, not %s", c.name("StopWithin"),
+		minStopWithin, c.StopWithin,
+	)
+	refuse(
+		c.MaxBody < 1 || c.MaxBody > maxMaxBody, "%s must be from 1 byte to 1GiB, not %d bytes",
+		c.name("MaxBody"), c.MaxBody,
+	)
+	refuse(
+		c.Publishers != api.Everybody && c.Publishers != api.Registered,
+		"%s must be %s or %s, not %q", c.name("Publishers"), api.Everybody, api.Registered,
+		c.Publishers,
+	)
+	return errors.Join(
+		append(all, c.validateKeeping(), c.validateOutbound(), c.validateSignatures(), c.Engine().Validate())...,
+	)
 }
 
 // validateKeeping refuses bounds of the logs that cannot be kept.
 func (c Config) validateKeeping() error {
 	var all []error
 	if c.KeepAtLeast < minKeepAtLeast {
-		all = append(all, fmt.Errorf("%s must be %s or more, not %s", c.name("KeepAtLeast"), minKeepAtLeast, c.KeepAtLeast))
+		all = append(
+			all, fmt.Errorf("%s must be %s or more, not %s", c.name("KeepAtLeast"), minKeepAtLeast, c.KeepAtLeast),
+		)
 	}
 	if c.KeepFor > 0 && c.KeepFor < c.KeepAtLeast {
 		all = append(all, fmt.Errorf("%s (%s) must not be shorter than %s (%s), unless there is no bound by age",
 			c.name("KeepFor"), c.KeepFor, c.name("KeepAtLeast"), c.KeepAtLeast))
 	}
 	if c.KeepBytes >= 0 && c.KeepBytes < minKeepBytes {
-		all = append(all, fmt.Errorf("%s must be 1MB or more, unless there is no bound, not %d bytes", c.name("KeepBytes"), c.KeepBytes))
+		all = append(
+			all,
+			fmt.Errorf(
+				"%s must be 1MB or more, unless there is no bound, not %d bytes", c.name("KeepBytes"), c.KeepBytes,
+			),
+		)
 	}
 	switch {
-	case c.MemoryBytes != 0 && c.MemoryBytes < minKeepBytes:
-		all = append(all, fmt.Errorf("%s must be 1MB or more, not %d bytes", c.name("MemoryBytes"), c.MemoryBytes))
-	case c.KeepBytes > 0 && c.MemoryBytes > c.KeepBytes:
-		all = append(all, fmt.Errorf("%s (%d bytes) must not be more than %s (%d bytes)", c.name("MemoryBytes"), c.MemoryBytes, c.name("KeepBytes"), c.KeepBytes))
+	case c.ChangeMemoryBytes != 0 && c.ChangeMemoryBytes < minKeepBytes:
+		all = append(all, fmt.Errorf("%s must be 1MB or more, not %d bytes", c.name("MemoryBytes"), c.ChangeMemoryBytes))
+	case c.KeepBytes > 0 && c.ChangeMemoryBytes > c.KeepBytes:
+		all = append(
+			all,
+			fmt.Errorf(
+				"%s (%d bytes) must not be more than %s (%d bytes)", c.name("MemoryBytes"),
+				c.ChangeMemoryBytes, c.name("KeepBytes"), c.KeepBytes,
+			),
+		)
 	}
 	return errors.Join(all...)
 }
@@ -210,7 +241,13 @@ func (c Config) validateSignatures() error {
 	}
 	for host, method := range c.SignatureFor {
 		if !isHost(host) {
-			all = append(all, fmt.Errorf("%s: %q is not the host of a callback: write it in small letters, without a port", c.name("SignatureFor"), host))
+			all = append(
+				all,
+				fmt.Errorf(
+					"%s: %q is not the host of a callback: write it in small letters, without a port",
+					c.name("SignatureFor"), host,
+				),
+			)
 		}
 		if err := send.CheckSignature(method); err != nil {
 			all = append(all, fmt.Errorf("%s: %s: %w", c.name("SignatureFor"), host, err))
@@ -240,7 +277,13 @@ func isHost(host string) bool {
 func (c Config) warnings() (all []string) {
 	for _, p := range c.TrustedProxy {
 		if p.Bits() <= 1 {
-			all = append(all, fmt.Sprintf("%s takes in everybody (%s): who connects names his own address by X-Forwarded-For, and limits for a client stop nobody. Give the networks of the proxies alone", c.name("TrustedProxy"), p))
+			all = append(
+				all,
+				fmt.Sprintf(
+					"%s takes in everybody (%s): who connects names his own address by X-Forwarded-For, and limits for a client stop nobody. Give the networks of the proxies alone",
+					c.name("TrustedProxy"), p,
+				),
+			)
 		}
 	}
 	return all
@@ -260,20 +303,20 @@ func (c Config) warn() {
 // Check returns everything that would keep Open from working, as far as it shows without opening
 // anything, and logs what a start would warn of.
 func (c Config) Check() error {
-	return errors.Join(c.WithDefaults().Validate(), c.Look())
+	return errors.Join(c.WithDefaults().Validate(), c.CheckEnvironment())
 }
 
 // Look is Check without Validate.
-func (c Config) Look() error {
+func (c Config) CheckEnvironment() error {
 	c = c.WithDefaults()
 	c.warn()
-	held, files := c.shares(), machine.OpenFiles()
-	held.tell(c.Logger, machine.MemoryLimit(), c.MaxBody, c.ConnectionBytes)
-	partsOf(files).tell(c.Logger, files)
+	held, files := c.budgets(), machine.OpenFiles()
+	held.logLimit(c.Logger, machine.MemoryLimit(), c.MaxBody, c.ConnectionBytes)
+	partsOf(files).logLimit(c.Logger, files)
 	for _, warning := range c.Engine().Exposed() {
 		c.Logger.Warn(warning)
 	}
-	return errors.Join(checkFiles(files), c.Engine().Check(), c.checkWayOut(), c.validateURL())
+	return errors.Join(checkFiles(files), c.Engine().Check(), c.checkOutbound(), c.validateURL())
 }
 
 // Connections returns how many connections the listeners of a hub should have open at most, and how
@@ -284,8 +327,8 @@ func Connections() (public, operator, outgoing int) {
 }
 
 // shares are the parts that what is large has of the memory.
-func (c Config) shares() shares {
-	return sharesWithin(machine.MemoryLimit(), c.MaxBody, c.ConnectionBytes)
+func (c Config) budgets() budgets {
+	return budgetsWithin(machine.MemoryLimit(), c.MaxBody, c.ConnectionBytes)
 }
 
 // Engine returns the part of the Config that is about the store.

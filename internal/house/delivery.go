@@ -15,12 +15,12 @@ const (
 
 const (
 	// memoryPart is the part of KeepBytes that is for what nobody waits for.
-	memoryPart = 10
+	changeMemoryPart = 10
 	// memoryInRedis is the most of it in Redis, unless MemoryBytes says otherwise.
-	memoryInRedis = 64 << 20
+	changeMemoryInRedis = 64 << 20
 	// memoryLonger is by how much it is kept longer than RetryFor: for so long a notification that
 	// was given up can be read.
-	memoryLonger = 24 * time.Hour
+	changeMemoryLonger = 24 * time.Hour
 )
 
 // Delivery returns what the Config says of deliveries and logs.
@@ -31,17 +31,17 @@ func (c Config) Delivery() dispatch.Config {
 		DrainTimeout: c.stageWithin(),
 		KeepAtLeast:  c.KeepAtLeast, KeepBytes: c.KeepBytes, KeepFor: c.KeepFor,
 	}
-	if c.NoMemory {
+	if c.NoChangeMemory {
 		return cfg
 	}
-	cfg.RememberFor = max(0, cmp.Or(c.MemoryFor, c.RetryFor+min(memoryLonger, 1<<62-c.RetryFor)))
+	cfg.RememberFor = max(0, cmp.Or(c.ChangeMemoryFor, c.RetryFor+min(changeMemoryLonger, 1<<62-c.RetryFor)))
 	cfg.RememberBytes = dispatch.DefaultRememberBytes
 	if c.KeepBytes > 0 {
-		cfg.RememberBytes = c.KeepBytes / memoryPart
+		cfg.RememberBytes = c.KeepBytes / changeMemoryPart
 	}
 	if c.Engine().Redis() {
-		cfg.RememberBytes = min(cfg.RememberBytes, memoryInRedis)
+		cfg.RememberBytes = min(cfg.RememberBytes, changeMemoryInRedis)
 	}
-	cfg.RememberBytes = cmp.Or(c.MemoryBytes, cfg.RememberBytes)
+	cfg.RememberBytes = cmp.Or(c.ChangeMemoryBytes, cfg.RememberBytes)
 	return cfg
 }

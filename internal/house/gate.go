@@ -8,6 +8,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // gate keeps the store from taking anything in before it was checked: a server that answers may
@@ -36,7 +37,9 @@ type gatedLog struct {
 	store *attachment
 }
 
-func (l gatedLog) Append(ctx context.Context, p delivery.Publication, id uuid.UUID, accepted time.Time) (delivery.Receipt, error) {
+func (l gatedLog) Append(
+	ctx context.Context, p delivery.Publication, id uuid.UUID, accepted time.Time,
+) (delivery.Receipt, error) {
 	if err := l.store.closed(); err != nil {
 		return delivery.Receipt{}, err
 	}
@@ -48,7 +51,7 @@ type gatedPings struct {
 	store *attachment
 }
 
-func (p gatedPings) Ping(ctx context.Context, topics []string) ([]delivery.Ping, error) {
+func (p gatedPings) Ping(ctx context.Context, topics []topic.Address) ([]delivery.Ping, error) {
 	if err := p.store.closed(); err != nil {
 		return nil, err
 	}
@@ -57,15 +60,15 @@ func (p gatedPings) Ping(ctx context.Context, topics []string) ([]delivery.Ping,
 
 // gatedMemory is read only where the store was checked: every reading begins with the state of
 // its log.
-type gatedMemory struct {
+type gatedChangeMemory struct {
 	delivery.Log
 	store *attachment
 }
 
 // State implements hub.Memory.
-func (m gatedMemory) State(ctx context.Context, topic string) (delivery.TopicState, error) {
+func (m gatedChangeMemory) State(ctx context.Context, key string) (delivery.TopicState, error) {
 	if err := m.store.closed(); err != nil {
 		return delivery.TopicState{}, err
 	}
-	return m.Log.State(ctx, topic)
+	return m.Log.State(ctx, key)
 }

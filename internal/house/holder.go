@@ -35,11 +35,11 @@ type holder struct {
 	*subscription.Surety
 
 	mu     sync.Mutex
-	shards [subscription.Shards]share
+	shards [subscription.Shards]takeoverState
 }
 
 // share is how far a shard is taken over.
-type share struct {
+type takeoverState struct {
 	begun int // workers that were asked to begin, one that failed included
 	held  bool
 }
@@ -50,24 +50,24 @@ var _ delivery.Holder = (*holder)(nil)
 // Lost undoes what was begun.
 func (h *holder) Gained(ctx context.Context, t delivery.Tenure) error {
 	for i, w := range h.workers {
-		h.set(t.Shard, share{begun: i + 1})
+		h.set(t.Shard, takeoverState{begun: i + 1})
 		if err := w.gained(ctx, t); err != nil {
 			return err
 		}
 	}
-	h.set(t.Shard, share{begun: len(h.workers), held: true})
+	h.set(t.Shard, takeoverState{begun: len(h.workers), held: true})
 	return nil
 }
 
 // Lost ends the work of every worker that had begun.
 func (h *holder) Lost(s subscription.Shard) {
-	for n := h.set(s, share{}).begun; n > 0; n-- {
+	for n := h.set(s, takeoverState{}).begun; n > 0; n-- {
 		h.workers[n-1].lost(s)
 	}
 }
 
 // set notes how far the shard is taken over, and returns how far it was.
-func (h *holder) set(s subscription.Shard, now share) (before share) {
+func (h *holder) set(s subscription.Shard, now takeoverState) (before takeoverState) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	before, h.shards[s] = h.shards[s], now

@@ -41,34 +41,34 @@ import (
 
 // House is a hub with all its rooms joined.
 type House struct {
-	cfg        Config
-	logger     *slog.Logger
-	metrics    *prometheus.Registry // all of the hub's
-	registered bool                 // and Config.Registerer has them
-	store      *attachment
-	control    *socket.Listener // nil: there is none
-	traces     *tracing.Tracer  // nil: there are none
-	way        wayOut
-	around     *surroundings
-	publishers publishers
-	dispatcher *dispatch.Dispatcher
-	service    *subscription.Service
-	hub        *hub.Hub
-	holder     *holder
-	surety     *subscription.Surety
-	desk       *operator.Desk
-	heard      *operator.Listeners // the hub's own test callbacks
-	back       *wayBack            // nil: nobody asks
-	readiness  *readiness
-	door       door
-	public     *guests // Handler
-	operators  *guests // Operator
+	cfg             Config
+	logger          *slog.Logger
+	metrics         *prometheus.Registry // all of the hub's
+	registered      bool                 // and Config.Registerer has them
+	store           *attachment
+	control         *socket.Listener // nil: there is none
+	traces          *tracing.Tracer  // nil: there are none
+	outbound        outbound
+	environment     *environment
+	publishers      publishers
+	dispatcher      *dispatch.Dispatcher
+	service         *subscription.Service
+	hub             *hub.Hub
+	holder          *holder
+	surety          *subscription.Surety
+	operatorService *operator.Service
+	testCallbacks   *operator.TestCallbacks // the hub's own test callbacks
+	selfCheck       *selfCheck              // nil: nobody asks
+	readiness       *readiness
+	gate            publicGate
+	public          *inFlightRequests // Handler
+	operators       *inFlightRequests // Operator
 
-	life
+	lifecycle
 }
 
 // life is how far a House has come.
-type life struct {
+type lifecycle struct {
 	retire   sync.Once
 	stopping chan struct{} // closed by Retire
 	ready    chan struct{} // closed when Run takes requests
@@ -94,7 +94,7 @@ type Hooks struct {
 	// Engine gets the engine before it is used.
 	Engine func(*engine.Engine)
 	// Rooms gets the rooms that know secrets, once they are joined.
-	Rooms func(Rooms)
+	Components func(Components)
 	// Pebble changes what the embedded engine gets.
 	Pebble func(*pebblestore.Config)
 	// OpenWithin is when Config.Listen is called without the store; default 5 s.
@@ -102,7 +102,7 @@ type Hooks struct {
 }
 
 // Rooms are parts of a House, for tests.
-type Rooms struct {
+type Components struct {
 	Dispatcher *dispatch.Dispatcher
 	Service    *subscription.Service
 	Holder     delivery.Holder
@@ -116,8 +116,10 @@ func Open(cfg Config, hooks Hooks) (*House, error) {
 		return nil, err
 	}
 	h := &House{
-		cfg: cfg, logger: cfg.Logger, metrics: prometheus.NewRegistry(), around: cfg.around(),
-		door: newDoor(cmp.Or(hooks.OpenWithin, openWithin)), life: life{stopping: make(chan struct{}), ready: make(chan struct{})},
+		cfg: cfg, logger: cfg.Logger, metrics: prometheus.NewRegistry(), environment: cfg.environment(),
+		gate: newPublicGate(cmp.Or(hooks.OpenWithin, openWithin)), lifecycle: lifecycle{
+			stopping: make(chan struct{}), ready: make(chan struct{}),
+		},
 	}
 	if err := h.open(hooks); err != nil {
 		h.close()
@@ -136,8 +138,8 @@ func (c Config) validateURL() error {
 
 func (h *House) open(hooks Hooks) (err error) {
 	h.cfg.warn()
-	held := h.cfg.shares()
-	held.tell(h.logger, machine.MemoryLimit(), h.cfg.MaxBody, h.cfg.ConnectionBytes)
+	held := h.cfg.budgets()
+	held.logLimit(h.logger, machine.MemoryLimit(), h.cfg.MaxBody, h.cfg.ConnectionBytes)
 	if h.traces, err = h.cfg.openTraces(h.metrics); err != nil {
 		return err
 	}
@@ -155,14 +157,14 @@ func (h *House) open(hooks Hooks) (err error) {
 	if err := h.measure(); err != nil {
 		return err
 	}
-	h.around.tell(h.logger)
+	h.environment.logWarnings(h.logger)
 	h.openControl()
 	h.store.gate()
 	if err := h.join(held); err != nil {
 		return err
 	}
-	if hooks.Rooms != nil {
-		hooks.Rooms(Rooms{h.dispatcher, h.service, h.holder, h.publishers.registry})
+	if hooks.Components != nil {
+		hooks.Components(Components{h.dispatcher, h.service, h.holder, h.publishers.registry})
 	}
 	h.forget()
 	return h.register()
@@ -179,7 +181,10 @@ func (h *House) register() error {
 		return nil
 	}
 	if err := h.cfg.Registerer.Register(h.metrics); err != nil {
-		return fmt.Errorf("%s: another hub has its metrics there, give each its own labels (prometheus.WrapRegistererWith): %w", h.cfg.name("Registerer"), err)
+		return fmt.Errorf(
+			"%s: another hub has its metrics there, give each its own labels (prometheus.WrapRegistererWith): %w",
+			h.cfg.name("Registerer"), err,
+		)
 	}
 	h.registered = true
 	return nil
@@ -216,10 +221,10 @@ func (h *House) openControl() {
 }
 
 // join makes the rooms, from the ground floor up.
-func (h *House) join(held shares) error {
+func (h *House) join(held budgets) error {
 	out := partsOf(machine.OpenFiles())
-	out.tell(h.logger, machine.OpenFiles())
-	h.heard, h.surety = operator.NewListeners(), &subscription.Surety{}
+	out.logLimit(h.logger, machine.OpenFiles())
+	h.testCallbacks, h.surety = operator.NewTestCallbacks(), &subscription.Surety{}
 	if err := h.joinDelivery(out, held); err != nil {
 		return err
 	}
@@ -230,23 +235,25 @@ func (h *House) join(held shares) error {
 		return err
 	}
 	h.holder = &holder{workers: h.workers(), Surety: h.surety}
-	h.readiness = &readiness{store: h.store, holder: h.holder, dispatcher: h.dispatcher, warnings: h.warnings, stopping: h.stopping}
+	h.readiness = &readiness{
+		store: h.store, holder: h.holder, dispatcher: h.dispatcher, warnings: h.warnings, stopping: h.stopping,
+	}
 	if err := h.metrics.Register(h.readiness); err != nil {
 		return err
 	}
-	if err := h.joinDesk(); err != nil {
+	if err := h.joinOperator(); err != nil {
 		return err
 	}
-	h.public, h.operators = newGuests(h.traces.Handler(h.hub.Handler())), newGuests(h.admin())
+	h.public, h.operators = newInFlightRequests(h.traces.Handler(h.hub.Handler())), newInFlightRequests(h.admin())
 	return nil
 }
 
-func (h *House) joinDelivery(out parts, held shares) error {
+func (h *House) joinDelivery(out parts, held budgets) error {
 	way, err := h.cfg.egress(out.questions, h.metrics)
 	if err != nil {
 		return err
 	}
-	tellProxy(way.Proxy, h.logger)
+	logProxy(way.Proxy, h.logger)
 	cfg := h.cfg.Delivery()
 	cfg.MaxInFlight, cfg.MaxSlow = out.inFlight, out.slow
 	cfg.MaxBytes, cfg.CacheBytes = held.sending, held.latest
@@ -257,10 +264,10 @@ func (h *House) joinDelivery(out parts, held shares) error {
 	}
 	sender, err := send.NewHTTPSender(send.Config{
 		Hub: h.cfg.URL, Version: release.Version, Signature: h.cfg.Signature, SignatureFor: h.cfg.SignatureFor,
-		DeliveryTimeout: h.cfg.DeliveryTimeout, Inside: h.heard.Deliver,
+		DeliveryTimeout: h.cfg.DeliveryTimeout, Inside: h.testCallbacks.Deliver,
 		// Deliveries come in bursts to the same hosts: keep a connection for each that is not slow.
 		Limits: send.Limits{
-			MaxConnsPerHost: cfg.ConnsPerHost() + asksPerHost, IdlePerHost: maxPerHost, MaxConns: out.conns,
+			MaxConnsPerHost: cfg.ConnsPerHost() + checksPerHost, IdlePerHost: maxPerHost, MaxConns: out.conns,
 			IdleTimeout: out.idleTimeout(), IdleBytes: held.idle, SessionBytes: held.sessions,
 		},
 	}, dialer)
@@ -270,9 +277,11 @@ func (h *House) joinDelivery(out parts, held shares) error {
 	if err := h.metrics.Register(sender); err != nil {
 		return err
 	}
-	h.way = wayOut{dialer: dialer, proxy: way.Proxy, transport: sender.Transport(), connections: sender.Connections}
+	h.outbound = outbound{dialer: dialer, proxy: way.Proxy, transport: sender.Transport(), connections: sender.Connections}
 	stores := dispatch.Stores{Log: h.store.Log, Cursors: h.store.Cursors, Marks: h.store.Marks}
-	h.dispatcher, err = dispatch.New(cfg, stores, ender{h}, h.traces.Sender(sender, h.cfg.TraceCallbacks), h.logger, h.metrics)
+	h.dispatcher, err = dispatch.New(
+		cfg, stores, ender{h}, h.traces.Sender(sender, h.cfg.TraceCallbacks), h.logger, h.metrics,
+	)
 	return err
 }
 
@@ -285,17 +294,17 @@ func (h *House) joinPublishers() (err error) {
 	return err
 }
 
-func (h *House) joinHub(out outgoing, held shares) error {
+func (h *House) joinHub(out outgoing, held budgets) error {
 	cfg := hub.Config{
 		URL: h.cfg.URL, Version: release.Version, MaxBody: h.cfg.MaxBody, TopicCheckTTL: h.cfg.TopicCheckTTL,
 		TrustedProxies: h.cfg.TrustedProxy, OwnCallbacks: operator.ListenOrigin,
 		MaxBodiesBytes: held.taking, MaxFetchBytes: held.fetching, Fetches: out.fetching,
 	}
-	checker, err := hub.NewChecker(cfg, h.way.transport, h.logger, h.metrics)
+	checker, err := hub.NewChecker(cfg, h.outbound.transport, h.logger, h.metrics)
 	if err != nil {
 		return err
 	}
-	verifier, err := hub.NewVerifier(cfg, h.way.transport, h.metrics)
+	verifier, err := hub.NewVerifier(cfg, h.outbound.transport, h.metrics)
 	if err != nil {
 		return err
 	}
@@ -304,41 +313,41 @@ func (h *House) joinHub(out outgoing, held shares) error {
 		DrainTimeout: h.cfg.stageWithin(),
 		Concurrency:  out.verifying, MaxSlow: out.slowVerifying,
 		Surety: h.surety,
-	}, h.store.Subscriptions, checker, h.traces.Confirmer(confirmer{h.heard, verifier}), h.dispatcher, h.logger, h.metrics)
+	}, h.store.Subscriptions, checker, h.traces.Confirmer(confirmer{h.testCallbacks, verifier}), h.dispatcher, h.logger, h.metrics)
 	if err != nil {
 		return err
 	}
 	parts := hub.Parts{
 		Requests: h.service, Publisher: h.traces.Publisher(h.dispatcher), Audience: h.dispatcher, Pings: h.store.Pings,
-		Checker: checker, Transport: h.way.transport, Addresses: h.way.dialer, Sources: h.publishers.sources(), Answers: sourceAnswers{h}, Surety: h.surety,
+		Checker: checker, Transport: h.outbound.transport, Addresses: h.outbound.dialer, Sources: h.publishers.sources(), Answers: fates{h}, Surety: h.surety,
 	}
-	if !h.cfg.NoMemory {
-		parts.Memory = gatedMemory{h.store.Log, h.store}
+	if !h.cfg.NoChangeMemory {
+		parts.Memory = gatedChangeMemory{h.store.Log, h.store}
 	}
 	if h.hub, err = hub.New(cfg, parts, h.logger, h.metrics); err != nil || h.cfg.NoSelfCheck {
 		return err
 	}
-	client := backClient(h.cfg.SelfTLS)
-	h.back = &wayBack{name: h.cfg.name("URL"), ask: func(ctx context.Context) error {
-		return askBack(ctx, client, h.hub.SelfAddress(), h.cfg.URL, h.store.shared())
+	client := selfCheckClient(h.cfg.SelfTLS)
+	h.selfCheck = &selfCheck{name: h.cfg.name("URL"), check: func(ctx context.Context) error {
+		return checkAddress(ctx, client, h.hub.SelfAddress(), h.cfg.URL, h.store.shared())
 	}}
 	return nil
 }
 
 // joinDesk makes the operator's desk, once all rooms are there.
-func (h *House) joinDesk() (err error) {
+func (h *House) joinOperator() (err error) {
 	cfg := operator.Config{
 		URL: h.cfg.URL, Engine: h.store.Name(), Version: release.Version, Started: time.Now(),
 		Deliveries: h.dispatcher, Log: h.store.Log, Cursors: h.store.Cursors,
 		Subscriptions: h.store.Subscriptions, Sources: h.store.Sources, Peers: h.store.Peers,
-		Requests: h.service, Waiting: h.service.Pending, Connections: h.way.connections, Listeners: h.heard,
-		CheckTopic: h.way.dialer.CheckURL, Check: h.check,
+		Requests: h.service, Waiting: h.service.Pending, Connections: h.outbound.connections, TestCallbacks: h.testCallbacks,
+		CheckTopic: h.outbound.dialer.CheckURL, Check: h.check,
 		Checks: h.readiness.checked, Warnings: h.warnings, Logger: h.logger,
 	}
 	if h.publishers.registry != nil {
 		cfg.Registry = h.publishers.registry
 	}
-	h.desk, err = operator.New(cfg)
+	h.operatorService, err = operator.New(cfg)
 	return err
 }
 
@@ -349,9 +358,9 @@ func (h *House) warnings() (all []string) {
 		all = h.cfg.Warnings()
 	}
 	all = append(all, h.store.Warnings()...)
-	all = append(all, h.around.warnings()...)
+	all = append(all, h.environment.warnings()...)
 	all = append(all, h.cfg.warnings()...)
-	for _, warning := range []string{h.back.Warning(), h.way.proxy.Warning()} {
+	for _, warning := range []string{h.selfCheck.Warning(), h.outbound.proxy.Warning()} {
 		if warning != "" {
 			all = append(all, warning)
 		}
@@ -371,9 +380,9 @@ func (h *House) admin() http.Handler {
 		gatherer = h.cfg.Gatherer
 	}
 	return api.Handler(api.Config{
-		Checks: h.readiness.checks(), Warnings: h.warnings, Metrics: gatherer, Desk: h.desk,
+		Checks: h.readiness.checks(), Warnings: h.warnings, Metrics: gatherer, Service: h.operatorService,
 		Pages: page.New(page.Config{
-			Desk: h.desk, Version: release.Version, Open: h.publishers.registry == nil, Level: h.cfg.Level, Auth: auth, Stopping: h.stopping, Logger: h.logger,
+			Service: h.operatorService, Version: release.Version, Open: h.publishers.registry == nil, Level: h.cfg.Level, Auth: auth, Stopping: h.stopping, Logger: h.logger,
 		}),
 		Auth: auth, Profiles: h.cfg.OperatorPprof,
 		Version: release.Version, Publishers: h.publishers.mode(), Level: h.cfg.Level,

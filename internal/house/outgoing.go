@@ -43,7 +43,10 @@ func checkFiles(files int) error {
 	if files >= leastFiles {
 		return nil
 	}
-	return fmt.Errorf("the process may open only %d files: a hub needs %d at least, and 16384 to work at full speed (ulimit -n, LimitNOFILE=)", files, leastFiles)
+	return fmt.Errorf(
+		"the process may open only %d files: a hub needs %d at least, and 16384 to work at full speed (ulimit -n, LimitNOFILE=)",
+		files, leastFiles,
+	)
 }
 
 // parts divides the files that the process may open.
@@ -97,7 +100,7 @@ func (o outgoing) idleTimeout() time.Duration {
 
 // tell logs a warning if there are few files. It ignores slowVerifying, of which half is enough
 // but in an attack.
-func (p parts) tell(logger *slog.Logger, files int) {
+func (p parts) logLimit(logger *slog.Logger, files int) {
 	if p.inFlight == maxInFlight && p.slow == maxSlow && p.verifying == maxVerifying && p.questions == egress.DefaultMaxQuestions {
 		return
 	}

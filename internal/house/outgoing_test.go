@@ -31,7 +31,7 @@ func TestPartsOf(t *testing.T) {
 			t.Errorf("%d files: got %+v, want %+v", files, got, want)
 		}
 		var log bytes.Buffer
-		got.tell(slog.New(slog.NewTextHandler(&log, nil)), files)
+		got.logLimit(slog.New(slog.NewTextHandler(&log, nil)), files)
 		if told := strings.Contains(log.String(), "may open few files"); told != (files < 16384) {
 			t.Errorf("%d files: the log says %q", files, log.String())
 		}

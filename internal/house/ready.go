@@ -81,9 +81,13 @@ func (r *readiness) deliveriesReady(context.Context) error {
 	case r.store.shared() && until.IsZero():
 		return errors.New("joining the other processes")
 	case r.store.shared() && !time.Now().Before(until):
-		return errors.New("the store did not confirm in time that this process still takes part; it joins again by itself")
+		return errors.New(
+			"the store did not confirm in time that this process still takes part; it joins again by itself",
+		)
 	case !r.loaded.Load():
-		return fmt.Errorf("subscriptions are being loaded or handed over by other processes: %d of %d shards", held, fair)
+		return fmt.Errorf(
+			"subscriptions are being loaded or handed over by other processes: %d of %d shards", held, fair,
+		)
 	case r.dispatcher.Stats().Paused:
 		return errors.New("deliveries pause because the store fails; they go on by themselves")
 	}

@@ -79,7 +79,7 @@ func (h *House) begin(ctx context.Context, intake *errgroup.Group, w *works) err
 	if err := h.store.await(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if !h.door.pass(ctx) {
+	if !h.gate.pass(ctx) {
 		return nil
 	}
 	h.start(w)
@@ -88,8 +88,8 @@ func (h *House) begin(ctx context.Context, intake *errgroup.Group, w *works) err
 	intake.Go(func() error { return h.hub.Run(ctx) })
 	intake.Go(func() error { return h.service.Run(ctx) })
 	close(h.ready)
-	if h.back != nil {
-		intake.Go(func() error { h.back.run(ctx, h.logger); return nil })
+	if h.selfCheck != nil {
+		intake.Go(func() error { h.selfCheck.run(ctx, h.logger); return nil })
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (h *House) serveControl(ctx context.Context) error {
 		return nil
 	}
 	return h.control.Serve(ctx, api.API(api.Config{
-		Desk: h.desk, Version: release.Version, Publishers: h.publishers.mode(), Level: h.cfg.Level, Stopping: h.stopping, Backup: h.store.HoldBackup, Logger: h.logger,
+		Service: h.operatorService, Version: release.Version, Publishers: h.publishers.mode(), Level: h.cfg.Level, Stopping: h.stopping, Backup: h.store.HoldBackup, Logger: h.logger,
 	}), h.logger)
 }
 
@@ -111,7 +111,7 @@ func (h *House) start(w *works) {
 		return h.dispatcher.Run(w.deliver)
 	})
 	w.begin(func() error { return h.store.Shards.Run(w.own, h.holder) })
-	w.group.Go(func() error { return h.desk.Run(w.deliver) })
+	w.group.Go(func() error { return h.operatorService.Run(w.deliver) })
 	if h.cfg.OwnProcess {
 		w.group.Go(func() error { machine.KeepMemory(w.deliver, h.table); return nil })
 	}

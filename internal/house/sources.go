@@ -41,10 +41,15 @@ func (p publishers) read(ctx context.Context) {
 		return
 	}
 	if strings.HasPrefix(strings.ToLower(p.url), "http:") && !egress.LoopbackURL(p.url) {
-		p.logger.Warn("the hub's URL is not https: whoever sees the requests of Sources can publish with their tokens", "url", p.url)
+		p.logger.Warn(
+			"the hub's URL is not https: whoever sees the requests of Sources can publish with their tokens",
+			"url", p.url,
+		)
 	}
 	if err := p.registry.Refresh(ctx); err == nil && p.registry.Count() == 0 {
-		p.logger.Warn("no Source is registered: nobody can publish. Register one with the same --store: hub source add NAME --topic-prefix URL")
+		p.logger.Warn(
+			"no Source is registered: nobody can publish. Register one with the same --store: hub source add NAME --topic-prefix URL",
+		)
 	}
 }
 

@@ -24,7 +24,9 @@ func (c Config) openTraces(metrics prometheus.Registerer) (*tracing.Tracer, erro
 	case err != nil:
 		return nil, err
 	case t != nil:
-		c.Logger.Info("traces are sent to the collector that the OTEL_ variables name", "to_callbacks", c.TraceCallbacks)
+		c.Logger.Info(
+			"traces are sent to the collector that the OTEL_ variables name", "to_callbacks", c.TraceCallbacks,
+		)
 	case c.TraceCallbacks:
 		c.Logger.Warn("--trace-callbacks does nothing: no variable names a collector (OTEL_EXPORTER_OTLP_ENDPOINT)")
 	}

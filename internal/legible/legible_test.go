@@ -61,7 +61,9 @@ func TestAppendJSON(t *testing.T) {
 
 // A page shows nothing of the kind, and its forms post what was there.
 func TestHTML(t *testing.T) {
-	page := template.Must(template.New("").Parse(`<p title="{{.}}">{{.}}</p><input name="x" value="{{.}}"><a href="/?q={{.}}">1` + "\u202f" + `000</a>`))
+	page := template.Must(
+		template.New("").Parse(`<p title="{{.}}">{{.}}</p><input name="x" value="{{.}}"><a href="/?q={{.}}">1` + "\u202f" + `000</a>`),
+	)
 	var b strings.Builder
 	if err := page.Execute(&b, "a\u202e<\">\u009bz"); err != nil {
 		t.Fatal(err)

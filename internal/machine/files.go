@@ -52,16 +52,34 @@ func ExposedDirectory(flag, dir string) (warnings []string) {
 		return nil
 	}
 	if owner, other := otherOwner(info); other {
-		warnings = append(warnings, fmt.Sprintf("%s: the directory %s belongs to the user %d, who can do anything with what is in it: give it to the user of this process (chown)", flag, dir, owner))
+		warnings = append(
+			warnings,
+			fmt.Sprintf(
+				"%s: the directory %s belongs to the user %d, who can do anything with what is in it: give it to the user of this process (chown)",
+				flag, dir, owner,
+			),
+		)
 	}
 	if info.Mode().Perm()&othersMay != 0 {
-		warnings = append(warnings, fmt.Sprintf("%s: every user of this machine may change the directory %s (mode %04o): take that right away (chmod o-w)", flag, dir, info.Mode().Perm()))
+		warnings = append(
+			warnings,
+			fmt.Sprintf(
+				"%s: every user of this machine may change the directory %s (mode %04o): take that right away (chmod o-w)",
+				flag, dir, info.Mode().Perm(),
+			),
+		)
 	}
 	if info.Mode().Perm()&othersEnter == 0 {
 		return warnings // nobody else reaches the files
 	}
 	if name := exposedIn(dir); name != "" {
-		warnings = append(warnings, fmt.Sprintf("%s: every user of this machine can read %s, and it may hold secrets: take that right away (chmod -R o-rwx %s)", flag, name, dir))
+		warnings = append(
+			warnings,
+			fmt.Sprintf(
+				"%s: every user of this machine can read %s, and it may hold secrets: take that right away (chmod -R o-rwx %s)",
+				flag, name, dir,
+			),
+		)
 	}
 	return warnings
 }
@@ -96,7 +114,9 @@ func ExposedSecret(flag, name string) (warnings []string) {
 		return nil
 	}
 	if open, err := OpenToOthers(name); err == nil && open {
-		return []string{fmt.Sprintf("%s: every user of this machine can read %s: take that right away (chmod o-r)", flag, name)}
+		return []string{
+			fmt.Sprintf("%s: every user of this machine can read %s: take that right away (chmod o-r)", flag, name),
+		}
 	}
 	return nil
 }

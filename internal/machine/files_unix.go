@@ -49,7 +49,10 @@ func RefuseRoot(dir string) error {
 		return err
 	}
 	if owner, known := info.Sys().(*syscall.Stat_t); known && owner.Uid != 0 {
-		return fmt.Errorf("the directory %s belongs to the user %d: run this as that user, or its hub could not start any more", in, owner.Uid)
+		return fmt.Errorf(
+			"the directory %s belongs to the user %d: run this as that user, or its hub could not start any more",
+			in, owner.Uid,
+		)
 	}
 	return nil
 }

@@ -19,7 +19,10 @@ func WarnOfMemory(known, limit int64) string {
 	if known != math.MaxInt64 || limit == 0 {
 		return ""
 	}
-	return fmt.Sprintf("GOMEMLIMIT is not set, and the process is ended when it takes more than %d MiB (its control group): set GOMEMLIMIT to some three quarters of that, %dMiB", limit>>20, limit>>20*3/4)
+	return fmt.Sprintf(
+		"GOMEMLIMIT is not set, and the process is ended when it takes more than %d MiB (its control group): set GOMEMLIMIT to some three quarters of that, %dMiB",
+		limit>>20, limit>>20*3/4,
+	)
 }
 
 // noLimit is a limit of control groups (version 1) that is none.

@@ -16,11 +16,21 @@ func TestGroupLimit(t *testing.T) {
 		files fstest.MapFS
 		want  int64
 	}{
-		"none":               {fstest.MapFS{}, 0},
-		"a container's":      {fstest.MapFS{"proc/self/cgroup": file("0::/\n"), "sys/fs/cgroup/memory.max": file("2147483648\n")}, 2 << 30},
-		"no limit":           {fstest.MapFS{"proc/self/cgroup": file("0::/\n"), "sys/fs/cgroup/memory.max": file("max\n")}, 0},
-		"of a service":       {fstest.MapFS{"proc/self/cgroup": file("0::/system.slice/hub.service\n"), "sys/fs/cgroup/system.slice/hub.service/memory.max": file("max\n"), "sys/fs/cgroup/system.slice/memory.max": file("1048576\n")}, 1 << 20},
-		"version 1":          {fstest.MapFS{"proc/self/cgroup": file("4:memory:/x\n"), "sys/fs/cgroup/memory/memory.limit_in_bytes": file("1073741824\n")}, 1 << 30},
+		"none":          {fstest.MapFS{}, 0},
+		"a container's": {fstest.MapFS{"proc/self/cgroup": file("0::/\n"), "sys/fs/cgroup/memory.max": file("2147483648\n")}, 2 << 30},
+		"no limit":      {fstest.MapFS{"proc/self/cgroup": file("0::/\n"), "sys/fs/cgroup/memory.max": file("max\n")}, 0},
+		"of a service": {
+			fstest.MapFS{
+				"proc/self/cgroup": file("0::/system.slice/hub.service\n"),
+				"sys/fs/cgroup/system.slice/hub.service/memory.max": file("max\n"),
+				"sys/fs/cgroup/system.slice/memory.max":             file("1048576\n"),
+			},
+			1 << 20,
+		},
+		"version 1": {fstest.MapFS{
+			"proc/self/cgroup":                           file("4:memory:/x\n"),
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": file("1073741824\n"),
+		}, 1 << 30},
 		"version 1, no such": {fstest.MapFS{"sys/fs/cgroup/memory/memory.limit_in_bytes": file("9223372036854771712\n")}, 0},
 	} {
 		if got := machine.GroupLimit(test.files); got != test.want {

@@ -30,7 +30,9 @@ func Sentinel(t testing.TB, replicas int, options ...string) *Failover {
 	primary := Start(t, options...)
 	f := &Failover{Nodes: Nodes{primary}}
 	for range replicas {
-		f.Nodes = append(f.Nodes, Start(t, append(slices.Clone(options), "replicaof 127.0.0.1 "+strconv.Itoa(primary.port))...))
+		f.Nodes = append(
+			f.Nodes, Start(t, append(slices.Clone(options), "replicaof 127.0.0.1 "+strconv.Itoa(primary.port))...),
+		)
 	}
 	const sentinels = 3
 	for range sentinels {
@@ -64,7 +66,9 @@ func knows(sentinel *Server, replicas, others int) error {
 		facts[fmt.Sprint(pair[0])] = fmt.Sprint(pair[1])
 	}
 	if facts["num-slaves"] != strconv.Itoa(replicas) || facts["num-other-sentinels"] != strconv.Itoa(others) {
-		return fmt.Errorf("the Sentinel knows of %s replicas and %s others", facts["num-slaves"], facts["num-other-sentinels"])
+		return fmt.Errorf(
+			"the Sentinel knows of %s replicas and %s others", facts["num-slaves"], facts["num-other-sentinels"],
+		)
 	}
 	return nil
 }

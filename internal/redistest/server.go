@@ -65,7 +65,10 @@ func need(t testing.TB) {
 	if os.Getenv("CARILLON_REQUIRE_REDIS") == "1" {
 		t.Fatalf("%s is not installed, and CARILLON_REQUIRE_REDIS=1 requires it", program)
 	}
-	t.Skipf("NOT TESTED: %s is not installed; install it, or set CARILLON_REQUIRE_REDIS=1 to make this a failure", program)
+	t.Skipf(
+		"NOT TESTED: %s is not installed; install it, or set CARILLON_REQUIRE_REDIS=1 to make this a failure",
+		program,
+	)
 }
 
 // Addr is the host:port of the server.

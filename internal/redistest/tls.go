@@ -50,7 +50,9 @@ func NewTLS(t testing.TB) *TLS {
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	must(err)
 	dir := t.TempDir()
-	files := &TLS{CA: filepath.Join(dir, "cert.pem"), Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	files := &TLS{
+		CA: filepath.Join(dir, "cert.pem"), Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"),
+	}
 	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 	must(os.WriteFile(files.Cert, certPEM, 0o600))

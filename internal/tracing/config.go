@@ -60,7 +60,9 @@ func (c Config) wanted() (bool, error) {
 		return false, fmt.Errorf("%s is %q: it can be otlp or none", varExporter, exporter)
 	}
 	if protocol := c.first(varTracesProtocol, varProtocol); protocol != "" && protocol != "http/protobuf" {
-		return false, fmt.Errorf("%s is %q: only http/protobuf is spoken, to which collectors listen at port 4318", varProtocol, protocol)
+		return false, fmt.Errorf(
+			"%s is %q: only http/protobuf is spoken, to which collectors listen at port 4318", varProtocol, protocol,
+		)
 	}
 	for _, name := range []string{varTracesEndpoint, varEndpoint} {
 		if err := checkEndpoint(c.Getenv(name)); err != nil {
@@ -113,7 +115,10 @@ func (c Config) sampler() (trace.Sampler, error) {
 		}
 		return trace.TraceIDRatioBased(ratio), nil
 	}
-	return nil, fmt.Errorf("%s is %q: it can be always_on, always_off or traceidratio, or parentbased_ and one of them", varSampler, name)
+	return nil, fmt.Errorf(
+		"%s is %q: it can be always_on, always_off or traceidratio, or parentbased_ and one of them",
+		varSampler, name,
+	)
 }
 
 // maxQueue bounds OTEL_BSP_MAX_QUEUE_SIZE: a span takes about 1 KB.

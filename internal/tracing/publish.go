@@ -65,7 +65,7 @@ type publisher struct {
 // Publish publishes. The notification's ID, by which its spans are known, is told by its
 // receipt: so they are made when all is over.
 func (p publisher) Publish(ctx context.Context, what delivery.Publication) (delivery.Receipt, error) {
-	host, size := topic.Authority(what.Topic), len(what.Body)
+	host, size := topic.Authority(what.Topic.String()), len(what.Body)
 	began := time.Now()
 	receipt, err := p.Publisher.Publish(ctx, what)
 	ended := time.Now()
@@ -78,7 +78,9 @@ func (p publisher) Publish(ctx context.Context, what delivery.Publication) (deli
 	return receipt, err
 }
 
-func (t *Tracer) published(a arrival, began, ended time.Time, r delivery.Receipt, err error, about ...attribute.KeyValue) {
+func (t *Tracer) published(
+	a arrival, began, ended time.Time, r delivery.Receipt, err error, about ...attribute.KeyValue,
+) {
 	of := idsOf(r.ID)
 	ctx := of.root()
 	switch {
@@ -90,7 +92,9 @@ func (t *Tracer) published(a arrival, began, ended time.Time, r delivery.Receipt
 	}
 	if err == nil {
 		about = append(about, attribute.String("carillon.notification.id", r.ID.String()),
-			attribute.Int64("carillon.notification.seq", int64(r.Seq)), attribute.Bool("carillon.notification.repeated", r.Repeated))
+			attribute.Int64("carillon.notification.seq", int64(r.Seq)), attribute.Bool(
+				"carillon.notification.repeated", r.Repeated,
+			))
 	}
 	options := []trace.SpanStartOption{
 		trace.WithTimestamp(a.at), trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(about...),

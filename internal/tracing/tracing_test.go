@@ -22,6 +22,7 @@ import (
 	"carillon/internal/tracing"
 	"carillon/internal/tracing/tracingtest"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // variables are an environment, for the Tracer and for what the library reads itself.
@@ -72,7 +73,10 @@ func attemptOf(id uuid.UUID, number uint32) *send.Attempt {
 	return &send.Attempt{
 		Subscription: subscription.NewID("https://source.example/t", "https://user:pw@Callback.example:8443/secret?x=1"),
 		Callback:     "https://user:pw@Callback.example:8443/secret?x=1", Secret: "shared secret", Number: number,
-		Notification: &delivery.Notification{ID: id, Seq: 7, Publication: delivery.Publication{Topic: "https://source.example/t", Body: []byte("news")}},
+		Notification: &delivery.Notification{
+			ID: id, Seq: 7,
+			Publication: delivery.Publication{Topic: topic.Parse("https://source.example/t"), Body: []byte("news")},
+		},
 	}
 }
 
@@ -95,7 +99,10 @@ func TestOneTrace(t *testing.T) {
 
 	var published http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := first.Publisher(&publisher{id: id})
-		if _, err := p.Publish(r.Context(), delivery.Publication{Topic: "https://source.example/private/t?token=abc", Body: []byte("news")}); err != nil {
+		if _, err := p.Publish(
+			r.Context(),
+			delivery.Publication{Topic: topic.Parse("https://source.example/private/t?token=abc"), Body: []byte("news")},
+		); err != nil {
 			t.Error(err)
 		}
 	})
@@ -198,7 +205,10 @@ func TestVerifications(t *testing.T) {
 	collector := tracingtest.Start(t)
 	tracer := variables{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL}.tracer(t, nil, nil)
 	c := tracer.Confirmer(confirmer{})
-	r := subscription.Request{ID: subscription.NewID("https://a.example/t", "https://b.example/c"), Token: uuid.New(), Mode: "subscribe", Callback: "https://b.example/c"}
+	r := subscription.Request{
+		ID: subscription.NewID("https://a.example/t", "https://b.example/c"), Token: uuid.New(),
+		Mode: "subscribe", Callback: "https://b.example/c",
+	}
 	_ = c.Confirm(t.Context(), r, "challenge")
 	_ = c.Confirm(t.Context(), r, "challenge")
 	_ = c.Deny(t.Context(), "https://a.example/t", "https://b.example/c", "because")
@@ -274,7 +284,10 @@ func TestVariables(t *testing.T) {
 		{env: variables{"OTEL_EXPORTER_OTLP_ENDPOINT": at, "OTEL_TRACES_EXPORTER": "zipkin"}, says: "otlp or none"},
 		{env: variables{"OTEL_EXPORTER_OTLP_ENDPOINT": at, "OTEL_TRACES_SAMPLER": "xray"}, says: "OTEL_TRACES_SAMPLER"},
 		{env: variables{"OTEL_EXPORTER_OTLP_ENDPOINT": at, "OTEL_TRACES_SAMPLER": "always_off"}, on: true},
-		{env: variables{"OTEL_EXPORTER_OTLP_ENDPOINT": at, "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "NaN"}, says: "from 0 to 1"},
+		{env: variables{
+			"OTEL_EXPORTER_OTLP_ENDPOINT": at, "OTEL_TRACES_SAMPLER": "traceidratio",
+			"OTEL_TRACES_SAMPLER_ARG": "NaN",
+		}, says: "from 0 to 1"},
 		{env: variables{"OTEL_EXPORTER_OTLP_ENDPOINT": at, "OTEL_BSP_MAX_QUEUE_SIZE": "0"}, says: "OTEL_BSP_MAX_QUEUE_SIZE"},
 	} {
 		tracer, err := tracing.New(t.Context(), tt.env.config(nil, nil))
@@ -344,7 +357,10 @@ func BenchmarkSend(b *testing.B) {
 				defer server.Close()
 				b.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
 				var err error
-				tracer, err = tracing.New(b.Context(), variables{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_TRACES_SAMPLER": how}.config(nil, nil))
+				tracer, err = tracing.New(
+					b.Context(),
+					variables{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_TRACES_SAMPLER": how}.config(nil, nil),
+				)
 				if err != nil {
 					b.Fatal(err)
 				}

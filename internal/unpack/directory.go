@@ -103,7 +103,9 @@ func findDirectory(r io.ReaderAt, size int64) (directory, error) {
 		return directory{}, fmt.Errorf("%w: it is one part of several", ErrUnsupported)
 	}
 	if d.offset < 0 || d.size < 0 || d.offset > position || d.size != position-d.offset {
-		return directory{}, fmt.Errorf("%w: its directory is not where its end says, or something is between them", ErrFormat)
+		return directory{}, fmt.Errorf(
+			"%w: its directory is not where its end says, or something is between them", ErrFormat,
+		)
 	}
 	return d, nil
 }
@@ -145,7 +147,10 @@ func end64(r io.ReaderAt, position int64, locator []byte, plain directory) (dire
 	if err := readAt(r, record, int64(at)); err != nil {
 		return plain, 0, err
 	}
-	d := directory{entries: little.Uint64(record[32:]), size: int64(little.Uint64(record[40:])), offset: int64(little.Uint64(record[48:]))}
+	d := directory{
+		entries: little.Uint64(record[32:]), size: int64(little.Uint64(record[40:])),
+		offset: int64(little.Uint64(record[48:])),
+	}
 	switch {
 	case little.Uint32(record) != end64Mark || at+12+little.Uint64(record[4:]) != uint64(position):
 		return plain, 0, fmt.Errorf("%w: its Zip64 end is not where it says", ErrFormat)
@@ -306,7 +311,10 @@ func checkMethod(e *Entry, flags uint16) error {
 	case flags&(flagEncrypted|flagStrong|flagMasked) != 0 || e.method == methodAES:
 		return fmt.Errorf("%w: entry %.200q", ErrEncrypted, e.Name)
 	case e.method != methodStore && e.method != methodDeflate:
-		return fmt.Errorf("%w: entry %.200q is packed by method %d; store (0) and deflate (8) are supported", ErrUnsupported, e.Name, e.method)
+		return fmt.Errorf(
+			"%w: entry %.200q is packed by method %d; store (0) and deflate (8) are supported",
+			ErrUnsupported, e.Name, e.method,
+		)
 	case flags&flagPatched != 0:
 		return fmt.Errorf("%w: entry %.200q is a patch", ErrUnsupported, e.Name)
 	}

@@ -70,8 +70,12 @@ func TestHostile(t *testing.T) {
 		{"an entry that is too large", with(made{name: "a", content: "123456"}), unpack.Limits{EntryBytes: 5}, unpack.ErrBomb},
 		{"too much in all", with(made{name: "a", content: "123456"}, made{name: "b", content: "123456"}), unpack.Limits{Bytes: 20}, unpack.ErrBomb},
 		{"too many entries", with(made{name: "a"}, made{name: "b"}), unpack.Limits{Entries: 2}, unpack.ErrBomb},
-		{"entries that share content", with(made{name: "a", content: "12"}, made{name: "a2", content: "12", withoutHeader: true}), unpack.Limits{}, unpack.ErrBomb},
-		{"an entry that quotes the next", zipped([]made{{name: "a", content: "12", deflate: true, liePacked: 50}, {name: "b", content: "12"}}), unpack.Limits{}, unpack.ErrBomb},
+		{"entries that share content", with(
+			made{name: "a", content: "12"}, made{name: "a2", content: "12", withoutHeader: true},
+		), unpack.Limits{}, unpack.ErrBomb},
+		{"an entry that quotes the next", zipped(
+			[]made{{name: "a", content: "12", deflate: true, liePacked: 50}, {name: "b", content: "12"}},
+		), unpack.Limits{}, unpack.ErrBomb},
 		{"a huge size", with(made{name: "a", content: "x", deflate: true, lieSize: 1 << 31}), unpack.Limits{}, unpack.ErrBomb},
 
 		{"a size that is too small", with(made{name: "a", content: "123456", deflate: true, lieSize: 5}), unpack.Limits{}, unpack.ErrFormat},
@@ -81,13 +85,23 @@ func TestHostile(t *testing.T) {
 		{"a folder with content", with(made{name: "a/", content: "x"}), unpack.Limits{}, unpack.ErrFormat},
 		{"a wrong CRC", with(made{name: "a", content: "123456", lieCRC: 77}), unpack.Limits{}, unpack.ErrFormat},
 		{"damaged content", with(made{name: "a", content: "123456", method: 8, packed: []byte{0xff, 0xff, 0xff}}), unpack.Limits{}, unpack.ErrFormat},
-		{"content that breaks off", with(made{name: "a", content: zeros[:9000], method: 8, packed: deflated(zeros[:9000])[:5]}), unpack.Limits{}, unpack.ErrFormat},
-		{"content that goes on", with(made{name: "a", content: "12", method: 8, packed: append(deflated("12"), "more"...)}), unpack.Limits{}, unpack.ErrFormat},
+		{"content that breaks off", with(
+			made{name: "a", content: zeros[:9000], method: 8, packed: deflated(zeros[:9000])[:5]},
+		), unpack.Limits{}, unpack.ErrFormat},
+		{"content that goes on", with(
+			made{name: "a", content: "12", method: 8, packed: append(deflated("12"), "more"...)},
+		), unpack.Limits{}, unpack.ErrFormat},
 		{"another name in the header", with(made{name: "a", localName: "b", content: "x"}), unpack.Limits{}, unpack.ErrFormat},
 		{"another size in the header", with(made{name: "a", content: "x", lieLocalSize: 2}), unpack.Limits{}, unpack.ErrFormat},
-		{"another CRC behind the content", with(made{name: "a", content: "x", descriptor: true, lieDescriptor: 1}), unpack.Limits{}, unpack.ErrFormat},
-		{"a CRC behind the content, as only the header says", with(made{name: "a", content: "x", localFlags: 1 << 3}), unpack.Limits{}, unpack.ErrFormat},
-		{"an extra field that reaches over", with(made{name: "a", content: "x", localExtra: []byte{1, 0, 200, 0}}), unpack.Limits{}, unpack.ErrFormat},
+		{"another CRC behind the content", with(
+			made{name: "a", content: "x", descriptor: true, lieDescriptor: 1},
+		), unpack.Limits{}, unpack.ErrFormat},
+		{"a CRC behind the content, as only the header says", with(
+			made{name: "a", content: "x", localFlags: 1 << 3},
+		), unpack.Limits{}, unpack.ErrFormat},
+		{"an extra field that reaches over", with(
+			made{name: "a", content: "x", localExtra: []byte{1, 0, 200, 0}},
+		), unpack.Limits{}, unpack.ErrFormat},
 		{"an extra field of Zip64 that is missing", with(made{name: "a", content: "x", lieSize: 1<<32 - 1}), unpack.Limits{}, unpack.ErrFormat},
 		{"an offset beyond the end", with(made{name: "a", content: "x", lieOffset: 1 << 30}), unpack.Limits{}, unpack.ErrBomb},
 
@@ -97,8 +111,12 @@ func TestHostile(t *testing.T) {
 		{"something after", append(bytes.Clone(good), "more"...), unpack.Limits{}, unpack.ErrTruncated},
 		{"the first half", good[:len(good)/2], unpack.Limits{}, unpack.ErrTruncated},
 		{"all but the last byte", good[:len(good)-1], unpack.Limits{}, unpack.ErrTruncated},
-		{"fewer entries than told", zipped([]made{manifest}, func(end []byte) { put16(end, 8, 2); put16(end, 10, 2) }), unpack.Limits{}, unpack.ErrFormat},
-		{"more entries than told", zipped([]made{manifest, {name: "a"}}, func(end []byte) { put16(end, 8, 1); put16(end, 10, 1) }), unpack.Limits{}, unpack.ErrFormat},
+		{"fewer entries than told", zipped(
+			[]made{manifest}, func(end []byte) { put16(end, 8, 2); put16(end, 10, 2) },
+		), unpack.Limits{}, unpack.ErrFormat},
+		{"more entries than told", zipped(
+			[]made{manifest, {name: "a"}}, func(end []byte) { put16(end, 8, 1); put16(end, 10, 1) },
+		), unpack.Limits{}, unpack.ErrFormat},
 		{"a directory elsewhere", zipped([]made{manifest}, func(end []byte) { put32(end, 16, 3) }), unpack.Limits{}, unpack.ErrFormat},
 		{"two ends", twoEnds(), unpack.Limits{}, unpack.ErrFormat},
 	}

@@ -160,7 +160,10 @@ func TestZip64(t *testing.T) {
 	end64 := at + int64(directory.Len())
 	end := func(entries uint64) *sparse {
 		tail := bytes.NewBuffer(bytes.Clone(directory.Bytes()))
-		write(tail, uint32(0x06064b50), uint64(44), uint16(45), uint16(45), uint32(0), uint32(0), entries, entries, uint64(directory.Len()), uint64(at))
+		write(
+			tail, uint32(0x06064b50), uint64(44), uint16(45), uint16(45), uint32(0), uint32(0),
+			entries, entries, uint64(directory.Len()), uint64(at),
+		)
 		write(tail, uint32(0x07064b50), uint32(0), uint64(end64), uint32(1))
 		write(tail, uint32(0x06054b50), uint16(0), uint16(0), uint16(2), uint16(2), uint32(directory.Len()), uint32(max32), uint16(0))
 		return &sparse{size: at + int64(tail.Len()), parts: map[int64][]byte{0: first.Bytes(), behind: second.Bytes(), at: tail.Bytes()}}

@@ -76,8 +76,16 @@ func TestFromDocument(t *testing.T) {
 		{"no type", "", page, ""},
 		{"empty html", "text/html", "", ""},
 		{"empty xml", "text/xml", "", ""},
-		{"latin 1 by declaration", "application/xml", "<?xml version=\"1.0\" encoding=\"iso-8859-1\"?><feed xmlns=\"http://www.w3.org/2005/Atom\"><link rel=\"hub\" href=\"http://h/\xe4\"/></feed>", "hub=http://h/ä"},
-		{"latin 1 by media type", "application/xml; charset=iso-8859-1", "<?xml version=\"1.0\" encoding=\"utf-8\"?><feed xmlns=\"http://www.w3.org/2005/Atom\"><link rel=\"hub\" href=\"http://h/\xe4\"/></feed>", "hub=http://h/ä"},
+		{
+			"latin 1 by declaration", "application/xml",
+			"<?xml version=\"1.0\" encoding=\"iso-8859-1\"?><feed xmlns=\"http://www.w3.org/2005/Atom\"><link rel=\"hub\" href=\"http://h/\xe4\"/></feed>",
+			"hub=http://h/ä",
+		},
+		{
+			"latin 1 by media type", "application/xml; charset=iso-8859-1",
+			"<?xml version=\"1.0\" encoding=\"utf-8\"?><feed xmlns=\"http://www.w3.org/2005/Atom\"><link rel=\"hub\" href=\"http://h/\xe4\"/></feed>",
+			"hub=http://h/ä",
+		},
 		{"latin 1 html", "text/html; charset=iso-8859-1", "<link rel=hub href=http://h/\xe4>", "hub=http://h/ä"},
 		{"utf-16", "application/xml", utf16LE(atom), both},
 	}
@@ -103,7 +111,10 @@ func utf16LE(s string) string {
 }
 
 func TestFromDocumentKeepsParams(t *testing.T) {
-	links, err := weblink.FromDocument("text/html", "http://e/", strings.NewReader(`<link rel=alternate href=x type="text/html" hreflang=de onload="y">`))
+	links, err := weblink.FromDocument(
+		"text/html", "http://e/",
+		strings.NewReader(`<link rel=alternate href=x type="text/html" hreflang=de onload="y">`),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,15 +34,27 @@ func TestParse(t *testing.T) {
 	}{
 		{"nothing", nil, nil},
 		{"empty", []string{"", " , ,\t"}, nil},
-		{"one header", []string{`<http://example.com/dataset1/change/> ; rel="self", <http://hub.example.org/websub/>;rel="hub"`}, []weblink.Link{self, hub}},
-		{"two headers", []string{`<http://example.com/dataset1/change/>; rel="self"`, `<http://hub.example.org/websub/>; rel="hub"`}, []weblink.Link{self, hub}},
-		{"folded", []string{"<http://example.com/dataset1/change/> ; rel=\"self\",\r\n      <http://hub.example.org/websub/> ;\r\n rel=\"hub\""}, []weblink.Link{self, hub}},
-		{"folded inside quotes", []string{"<u>; rel=\"self\r\n hub\"; title=\"a\r\n\tb\"; x=\"\""}, []weblink.Link{link("u", "self hub", "title", "a \tb", "x", "")}},
+		{"one header", []string{
+			`<http://example.com/dataset1/change/> ; rel="self", <http://hub.example.org/websub/>;rel="hub"`,
+		}, []weblink.Link{self, hub}},
+		{"two headers", []string{
+			`<http://example.com/dataset1/change/>; rel="self"`, `<http://hub.example.org/websub/>; rel="hub"`,
+		}, []weblink.Link{self, hub}},
+		{"folded", []string{
+			"<http://example.com/dataset1/change/> ; rel=\"self\",\r\n      <http://hub.example.org/websub/> ;\r\n rel=\"hub\"",
+		}, []weblink.Link{self, hub}},
+		{"folded inside quotes", []string{
+			"<u>; rel=\"self\r\n hub\"; title=\"a\r\n\tb\"; x=\"\"",
+		}, []weblink.Link{link("u", "self hub", "title", "a \tb", "x", "")}},
 		{"unquoted", []string{`<http://example.com/dataset1/change/>;rel=self, <http://hub.example.org/websub/>;rel=hub`}, []weblink.Link{self, hub}},
-		{"any case", []string{`<http://example.com/dataset1/change/>; REL=Self,<http://hub.example.org/websub/>; Rel="HUB"`}, []weblink.Link{self, hub}},
+		{"any case", []string{
+			`<http://example.com/dataset1/change/>; REL=Self,<http://hub.example.org/websub/>; Rel="HUB"`,
+		}, []weblink.Link{self, hub}},
 		{"several relations", []string{`<u>; rel="self  hub	http://Example.com/X"`}, []weblink.Link{link("u", "self hub http://example.com/x")}},
 		{"white space", []string{"\t< http://hub.example.org/websub/ >\t ;\t rel \t=\t \"hub\" ;"}, []weblink.Link{hub}},
-		{"separators inside", []string{`<http://e/a;b,c?d=e>; title="x, <y>; \"z\" \\"; rel=self`}, []weblink.Link{link("http://e/a;b,c?d=e", "self", "title", `x, <y>; "z" \`)}},
+		{"separators inside", []string{`<http://e/a;b,c?d=e>; title="x, <y>; \"z\" \\"; rel=self`}, []weblink.Link{
+			link("http://e/a;b,c?d=e", "self", "title", `x, <y>; "z" \`),
+		}},
 		{"first rel counts", []string{`<u>; rel=self; rel=hub`}, []weblink.Link{link("u", "self")}},
 		{"first rel counts though empty", []string{`<u>; rel=""; rel=hub`}, []weblink.Link{link("u", "")}},
 		{"no relation", []string{`<u>`}, []weblink.Link{link("u", "")}},
@@ -139,7 +151,9 @@ func TestString(t *testing.T) {
 		want string
 	}{
 		{link("http://e/", "self"), `<http://e/>; rel="self"`},
-		{link("http://e/", "self hub", "type", "application/xml", "crossorigin", ""), `<http://e/>; rel="self hub"; type="application/xml"; crossorigin`},
+		{link(
+			"http://e/", "self hub", "type", "application/xml", "crossorigin", "",
+		), `<http://e/>; rel="self hub"; type="application/xml"; crossorigin`},
 		{link("http://e/", "x", "title", `say "no" \`), `<http://e/>; rel="x"; title="say \"no\" \\"`},
 		{link("http://e/", "x", "title*", "UTF-8''n%c3%a4"), `<http://e/>; rel="x"; title*=UTF-8''n%c3%a4`},
 		{link("http://e/ä b", ""), `<http://e/%C3%A4%20b>`},

@@ -123,7 +123,9 @@ func checkBase(base string) error {
 		problem = "must end with a slash"
 	case len(base) > longestBase:
 		problem = fmt.Sprintf("has more than %d characters", longestBase)
-	case strings.ContainsFunc(base, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`<>"\^{|}`+"`", r) }):
+	case strings.ContainsFunc(
+		base, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`<>"\^{|}`+"`", r) },
+	):
 		problem = "has characters that a URL must have escaped"
 	case hasDotSegment(u.Path):
 		problem = "must have no . and .. in its path"

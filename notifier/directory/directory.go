@@ -174,7 +174,9 @@ func (d *Directory) patiently(ctx context.Context, what string, do func() error)
 		if !errors.Is(err, notifier.ErrUnavailable) || ctx.Err() != nil {
 			return err
 		}
-		d.log.Error("trouble with the journal; it is tried again", "while", what, "error", err, "retry_in", wait.String())
+		d.log.Error(
+			"trouble with the journal; it is tried again", "while", what, "error", err, "retry_in", wait.String(),
+		)
 		if await.For(ctx, wait) != nil {
 			return ctx.Err()
 		}

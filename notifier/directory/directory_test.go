@@ -54,7 +54,10 @@ func TestFirstScan(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("a.txt is %+v, want %+v", got, want)
 		}
-		for rel, kind := range map[string]string{"b/tide%20tables.PDF": "application/pdf", "a/deep/er.html": "text/html", "a-1/x": "image/png", "no%FFtext": "text/plain"} {
+		for rel, kind := range map[string]string{
+			"b/tide%20tables.PDF": "application/pdf", "a/deep/er.html": "text/html",
+			"a-1/x": "image/png", "no%FFtext": "text/plain",
+		} {
 			if got := w.state.has[base+rel].Type; got != kind {
 				t.Errorf("%s has the type %s, want %s", rel, got, kind)
 			}

@@ -123,7 +123,9 @@ func (d *Directory) had(ctx context.Context, loc string) (had payload.Entry, kno
 }
 
 // differs reads a file, and says what there is to announce of it.
-func (d *Directory) differs(ctx context.Context, root *os.Root, rel string, info fs.FileInfo, had payload.Entry, known bool) (*payload.Entry, error) {
+func (d *Directory) differs(
+	ctx context.Context, root *os.Root, rel string, info fs.FileInfo, had payload.Entry, known bool,
+) (*payload.Entry, error) {
 	entry, err := d.read(ctx, root, rel, info)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errMoving
@@ -281,7 +283,9 @@ func (d *Directory) announce(ctx context.Context) {
 		case err == nil:
 			d.metrics.announced(events)
 		case ctx.Err() == nil:
-			d.log.Error("changes cannot be announced; the next rescan finds them again", "changes", len(events), "error", err)
+			d.log.Error(
+				"changes cannot be announced; the next rescan finds them again", "changes", len(events), "error", err,
+			)
 		}
 		for _, rel := range rels {
 			d.queue.done(rel)

@@ -142,7 +142,10 @@ func TestFilesOutside(t *testing.T) {
 // FuzzNames: whatever path is asked for, the name of a file that comes of it is below the
 // directory, of nothing hidden, and has one URI.
 func FuzzNames(f *testing.F) {
-	for _, seed := range []string{"a/b.txt", "a%20b/%C3%BC", "%2e%2e/x", "..%2f..", "a//b", "%61/b", "a/%00", "%zz", "a%5Cb", ".git/x", "no%FFtext", "C:/x", "a:b/+&=@$"} {
+	for _, seed := range []string{
+		"a/b.txt", "a%20b/%C3%BC", "%2e%2e/x", "..%2f..", "a//b", "%61/b", "a/%00", "%zz", "a%5Cb",
+		".git/x", "no%FFtext", "C:/x", "a:b/+&=@$",
+	} {
 		f.Add(seed)
 	}
 	cfg := newWorldConfig(f.TempDir())

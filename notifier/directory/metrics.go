@@ -50,12 +50,17 @@ func newMetrics(reg prometheus.Registerer, set string) *metrics {
 	}
 	m := &metrics{
 		scans: map[outcome]prometheus.Counter{}, events: map[payload.Change]prometheus.Counter{},
-		duration:   gauge("scan_duration_seconds", "How long the last scan of the directory took."),
-		scanned:    gauge("scan_timestamp_seconds", "When the last complete scan began, Unix time."),
-		resources:  gauge("resources", "Files that the last complete scan found."),
-		unreadable: gauge("unreadable", "Files and directories that cannot be read, or cannot be resources; at most 1000 are counted."),
-		folders:    gauge("directories", "Directories that the last complete scan found."),
-		held:       gauge("held", "1 while nothing is announced, as the directory is not there or has nothing of what the set has."),
+		duration:  gauge("scan_duration_seconds", "How long the last scan of the directory took."),
+		scanned:   gauge("scan_timestamp_seconds", "When the last complete scan began, Unix time."),
+		resources: gauge("resources", "Files that the last complete scan found."),
+		unreadable: gauge(
+			"unreadable",
+			"Files and directories that cannot be read, or cannot be resources; at most 1000 are counted.",
+		),
+		folders: gauge("directories", "Directories that the last complete scan found."),
+		held: gauge(
+			"held", "1 while nothing is announced, as the directory is not there or has nothing of what the set has.",
+		),
 	}
 	scans := counter("scans_total", "Scans of the directory, by outcome.", "outcome")
 	for _, o := range outcomes {

@@ -53,7 +53,10 @@ func (d *Directory) scanAgain(ctx context.Context) {
 			d.ended(complete, took)
 		case errors.As(err, &hold):
 			if held != hold.reason {
-				d.log.Warn("nothing is announced of the watched directory until it is as it should be", "dir", d.cfg.Dir, "reason", hold.reason)
+				d.log.Warn(
+					"nothing is announced of the watched directory until it is as it should be",
+					"dir", d.cfg.Dir, "reason", hold.reason,
+				)
 			}
 			held, again = hold.reason, min(again, heldRetry)
 			d.ended(waiting, took)

@@ -160,7 +160,9 @@ func (a *archived) wantDump(at payload.Entry, capability string) {
 			!strings.HasPrefix(p.Loc, strings.TrimSuffix(at.Loc, "dump.xml")) {
 			a.t.Errorf("%s: %d, %s; it should be %s", p.Loc, answer.Code, hash, p.Hash)
 		}
-		if answer := a.ask(linkOf(p.Links, "contents")); answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), capability+"-manifest") {
+		if answer := a.ask(linkOf(p.Links, "contents")); answer.Code != http.StatusOK || !strings.Contains(
+			answer.Body.String(), capability+"-manifest",
+		) {
 			a.t.Errorf("%s: the copy of its manifest: %d %s", p.Loc, answer.Code, answer.Body)
 		}
 	}
@@ -328,7 +330,9 @@ func (a *archived) linked(live, kept string) bool {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	found, err := filepath.Glob(filepath.Join(a.dir, "archives", "a", "resourcedump", "*", filepath.Base(filepath.Dir(kept))+"_*", filepath.Base(kept)))
+	found, err := filepath.Glob(
+		filepath.Join(a.dir, "archives", "a", "resourcedump", "*", filepath.Base(filepath.Dir(kept))+"_*", filepath.Base(kept)),
+	)
 	if err != nil || len(found) != 1 {
 		a.t.Fatalf("%v, %v", found, err)
 	}

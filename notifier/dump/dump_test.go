@@ -206,7 +206,9 @@ func TestServing(t *testing.T) {
 	if tag == "" || strings.HasPrefix(tag, "W/") || resp.Header.Get("Last-Modified") == "" || resp.ContentLength != int64(len(whole)) {
 		t.Errorf("%+v", resp.Header)
 	}
-	if resp, part := w.get(uri, "Range", "bytes=100-199", "If-Range", tag); resp.StatusCode != http.StatusPartialContent || !bytes.Equal(part, whole[100:200]) {
+	if resp, part := w.get(
+		uri, "Range", "bytes=100-199", "If-Range", tag,
+	); resp.StatusCode != http.StatusPartialContent || !bytes.Equal(part, whole[100:200]) {
 		t.Errorf("a range: %s, %d bytes", resp.Status, len(part))
 	}
 	if resp, part := w.get(uri, "Range", "bytes=100-199", "If-Range", `"other"`); resp.StatusCode != http.StatusOK || len(part) != len(whole) {

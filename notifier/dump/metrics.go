@@ -22,7 +22,9 @@ type families struct {
 
 func newFamilies(reg prometheus.Registerer, used func() float64) *families {
 	gauge := func(name, help string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: metricsPrefix + name, Help: help}, []string{"set", "kind"})
+		g := prometheus.NewGaugeVec(
+			prometheus.GaugeOpts{Name: metricsPrefix + name, Help: help}, []string{"set", "kind"},
+		)
 		reg.MustRegister(g)
 		return g
 	}
@@ -35,7 +37,9 @@ func newFamilies(reg prometheus.Registerer, used func() float64) *families {
 		Name: metricsPrefix + "disk_bytes", Help: "Disk that dumps take, with what is being made.",
 	}, used))
 	return &families{
-		at:       gauge("completed_timestamp_seconds", "When the newest dump was completed, Unix time; 0 where there is none."),
+		at: gauge(
+			"completed_timestamp_seconds", "When the newest dump was completed, Unix time; 0 where there is none.",
+		),
 		bytes:    gauge("bytes", "Size of the packages of the newest dump."),
 		entries:  gauge("entries", "Entries of the newest dump."),
 		took:     gauge("duration_seconds", "How long this process took for the newest dump."),

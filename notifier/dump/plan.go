@@ -115,7 +115,9 @@ func (w *planWriter) finish() error {
 
 // loadPlan reads what is known of the plan in a directory.
 func loadPlan(dir string) (p plan, err error) {
-	if err = moments.ReadJSON(filepath.Join(dir, planInfo), maxGeneration, &p); err == nil && p.Version != versionKnown {
+	if err = moments.ReadJSON(
+		filepath.Join(dir, planInfo), maxGeneration, &p,
+	); err == nil && p.Version != versionKnown {
 		err = errors.New("it is of another version of the program")
 	}
 	return p, err

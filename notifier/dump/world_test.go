@@ -374,7 +374,10 @@ func open(t *testing.T, file []byte) unpacked {
 		text, is := u.content[e.Path]
 		used[e.Path] = true
 		if !is || e.Hash != hashOf(text) || e.Length != strconv.Itoa(len(text)) {
-			t.Errorf("%s: path %q (%t), hash %s, length %s, but the content has %d bytes and %s", e.Loc, e.Path, is, e.Hash, e.Length, len(text), hashOf(text))
+			t.Errorf(
+				"%s: path %q (%t), hash %s, length %s, but the content has %d bytes and %s", e.Loc,
+				e.Path, is, e.Hash, e.Length, len(text), hashOf(text),
+			)
 		}
 	}
 	if len(used) != len(u.content) {

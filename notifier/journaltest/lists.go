@@ -52,7 +52,9 @@ func testChangeLists(t *testing.T, at Place) {
 		Set: "a", From: from, Until: from.Add(time.Minute), Entries: 3, Closed: from.Add(time.Hour),
 	}
 	closeList(t, j, first)
-	second := notifier.ChangeList{Set: "a", From: first.Until, Until: first.Until.Add(time.Second), Closed: first.Closed, Lastmods: true}
+	second := notifier.ChangeList{
+		Set: "a", From: first.Until, Until: first.Until.Add(time.Second), Closed: first.Closed, Lastmods: true,
+	}
 	closeList(t, j, second)
 	for range 2 {
 		wantLists(t, j, "a", first, second, notifier.ChangeList{Set: "a", From: second.Until})

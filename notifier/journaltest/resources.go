@@ -386,7 +386,10 @@ func testImportDiffers(t *testing.T, at Place) {
 		t, j, noon, change(payload.Created, "same", "md5:1"), change(payload.Created, "other", "md5:1"),
 		change(payload.Created, "gone", "md5:1"), change(payload.Created, "zz", "md5:1"),
 	)
-	imported := begin(t, j, resource("zz", "md5:1"), resource("new", "md5:1"), resource("same", "md5:1"), resource("other", "md5:2"))
+	imported := begin(
+		t, j, resource("zz", "md5:1"), resource("new", "md5:1"), resource("same", "md5:1"),
+		resource("other", "md5:2"),
+	)
 	wantResources(t, j, "a", "gone:md5:1 other:md5:1 same:md5:1 zz:md5:1")
 	done := finish(t, imported, noon.Add(time.Minute))
 	if want := (notifier.Differences{Created: 1, Updated: 1, Deleted: 1}); done != want {
@@ -404,7 +407,14 @@ func testImportDiffers(t *testing.T, at Place) {
 		}
 		j = at()
 	}
-	if done := finish(t, begin(t, j, resource("zz", "md5:1"), resource("new", "md5:1"), resource("same", "md5:1"), resource("other", "md5:2")), noon); done.Total() != 0 {
+	if done := finish(
+		t,
+		begin(
+			t, j, resource("zz", "md5:1"), resource("new", "md5:1"), resource("same", "md5:1"),
+			resource("other", "md5:2"),
+		),
+		noon,
+	); done.Total() != 0 {
 		t.Errorf("the same once more makes %+v", done)
 	}
 }
@@ -447,7 +457,9 @@ func testImportTwice(t *testing.T, at Place) {
 	if err := i.Put(t.Context(), many); !errors.As(err, &twice) || twice.Index != 900 {
 		t.Errorf("a resource that was put before: %v, want a DuplicateError of 900", err)
 	}
-	if err := i.Put(t.Context(), []payload.Entry{resource("x", ""), resource("x", "")}); !errors.As(err, &twice) || twice.Index != 1 {
+	if err := i.Put(
+		t.Context(), []payload.Entry{resource("x", ""), resource("x", "")},
+	); !errors.As(err, &twice) || twice.Index != 1 {
 		t.Errorf("a resource that is there twice: %v, want a DuplicateError of 1", err)
 	}
 	if err := i.Close(); err != nil {
@@ -529,10 +541,19 @@ func testEventsDuringImport(t *testing.T, at Place) {
 		if whole {
 			add(t, j, noon, change(payload.Created, "before", "md5:1"), change(payload.Created, "gone", "md5:1"))
 		}
-		i := begin(t, j, resource("before", "md5:1"), resource("gone", "md5:1"), resource("updated", "md5:1"), resource("deleted", "md5:1"))
-		add(t, j, noon, change(payload.Updated, "updated", "md5:2"), change(payload.Deleted, "deleted", ""), change(payload.Created, "new", "md5:2"))
+		i := begin(
+			t, j, resource("before", "md5:1"), resource("gone", "md5:1"),
+			resource("updated", "md5:1"), resource("deleted", "md5:1"),
+		)
+		add(
+			t, j, noon, change(payload.Updated, "updated", "md5:2"),
+			change(payload.Deleted, "deleted", ""), change(payload.Created, "new", "md5:2"),
+		)
 		add(t, j, noon, change(payload.Updated, "early", "md5:2"), change(payload.Deleted, "never", ""))
-		if err := i.Put(t.Context(), []payload.Entry{resource("early", "md5:1"), resource("never", "md5:1"), resource("late", "md5:1")}); err != nil {
+		if err := i.Put(
+			t.Context(),
+			[]payload.Entry{resource("early", "md5:1"), resource("never", "md5:1"), resource("late", "md5:1")},
+		); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := i.Seal(t.Context()); err != nil {

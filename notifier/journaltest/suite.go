@@ -294,7 +294,11 @@ func testSeal(t *testing.T, at Place) {
 	j := at()
 	from := open(t, j, "a", noon).Next
 	add(t, j, noon.Add(time.Second), Created("http://a.example/", "a"))
-	n := seal(t, j, notifier.Notification{Set: "a", From: from, Until: noonMicro.Add(time.Minute), Entries: 1}, []byte("bytes"))
+	n := seal(
+		t, j,
+		notifier.Notification{Set: "a", From: from, Until: noonMicro.Add(time.Minute), Entries: 1},
+		[]byte("bytes"),
+	)
 	for range 2 {
 		ch := open(t, j, "a", noon)
 		wantTime(t, "Next", ch.Next, n.Until)
@@ -321,7 +325,9 @@ func testSealOutOfOrder(t *testing.T, at Place) {
 			t.Errorf("Seal with %s: %v, want ErrOutOfOrder", name, err)
 		}
 	}
-	if err := j.Seal(t.Context(), notifier.Notification{Set: "b", From: from, Until: from.Add(1e9)}, nil); !errors.Is(err, notifier.ErrNoSet) {
+	if err := j.Seal(
+		t.Context(), notifier.Notification{Set: "b", From: from, Until: from.Add(1e9)}, nil,
+	); !errors.Is(err, notifier.ErrNoSet) {
 		t.Errorf("Seal without a channel: %v, want ErrNoSet", err)
 	}
 	n := seal(t, j, notifier.Notification{Set: "a", From: from, Until: from.Add(time.Second)}, []byte("x"))
@@ -411,7 +417,11 @@ func testKeepFrom(t *testing.T, at Place) {
 	for i := range 4 {
 		add(t, j, noon.Add(time.Duration(i+1)*time.Minute), Created(fmt.Sprint("http://a.example/", i), "a", "b"))
 	}
-	n := seal(t, j, notifier.Notification{Set: "a", From: from, Until: noonMicro.Add(3*time.Minute + time.Microsecond)}, nil)
+	n := seal(
+		t, j,
+		notifier.Notification{Set: "a", From: from, Until: noonMicro.Add(3*time.Minute + time.Microsecond)},
+		nil,
+	)
 	endLists(t, j, from, noonMicro.Add(time.Hour))
 	accept(t, j, n, noonMicro.Add(2*time.Minute))
 	if got := all(t, j, "a", time.Time{}); len(got) != 3 || got[0].Loc != "http://a.example/1" {
@@ -462,7 +472,9 @@ func testEndedContext(t *testing.T, at Place) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	n := notifier.Notification{Set: "a", From: from, Until: from.Add(time.Second)}
-	if err := j.Append(ended, []notifier.Event{Created("http://a.example/", "a")}, noon); !errors.Is(err, context.Canceled) {
+	if err := j.Append(
+		ended, []notifier.Event{Created("http://a.example/", "a")}, noon,
+	); !errors.Is(err, context.Canceled) {
 		t.Errorf("Append: %v", err)
 	}
 	if err := j.Seal(ended, n, nil); !errors.Is(err, context.Canceled) {

@@ -47,14 +47,14 @@ type operations map[string]route
 // handle answers the requests of a path.
 func (a *api) handle(all operations) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.answer(w, r, all); err != nil {
+		if err := a.serve(w, r, all); err != nil {
 			a.refuse(w, r, err)
 		}
 	})
 }
 
 // answer does what is asked. Nothing is answered yet where it returns an error.
-func (a *api) answer(w http.ResponseWriter, r *http.Request, all operations) error {
+func (a *api) serve(w http.ResponseWriter, r *http.Request, all operations) error {
 	if Foreign(r) {
 		return Refusal(http.StatusForbidden, "A page of another origin may not ask this.")
 	}
@@ -99,24 +99,24 @@ func (o operations) allowed() string {
 }
 
 // desk returns the Desk, once the question was understood.
-func (a *api) desk(r *request) (Desk, error) {
+func (a *api) service(r *request) (Service, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	if a.Desk == nil {
+	if a.Service == nil {
 		return nil, Refusal(http.StatusServiceUnavailable, "The hub only begins. Ask again.")
 	}
-	return a.Desk, nil
+	return a.Service, nil
 }
 
 // tell answers with what the Desk says.
-func tell[A any](a *api, w http.ResponseWriter, r *request, ask func(Desk) (A, error)) error {
-	desk, err := a.desk(r)
+func respond[A any](a *api, w http.ResponseWriter, r *request, ask func(Service) (A, error)) error {
+	desk, err := a.service(r)
 	if err != nil {
 		return err
 	}
 	answer, err := ask(desk)
-	return answerJSON(w, http.StatusOK, answer, err)
+	return writeJSON(w, http.StatusOK, answer, err)
 }
 
 // refuse answers with an error, and tells the log what is none of the client's.

@@ -11,19 +11,19 @@ import (
 )
 
 // ReplayWish is what is to be delivered once more.
-type ReplayWish struct {
+type ReplayRequest struct {
 	From delivery.Seq `json:"from_seq"`
 	Last delivery.Seq `json:"last_seq,omitempty"` // 0: up to the head
 }
 
 // TrimWish is what is to go from a log.
-type TrimWish struct {
+type TrimRequest struct {
 	Topic  string       `json:"topic"`
 	Before delivery.Seq `json:"before_seq"`
 }
 
 // SourceWish is a Source to be registered.
-type SourceWish struct {
+type SourceRequest struct {
 	Name     string   `json:"name"`
 	Prefixes []string `json:"topic_prefixes"`
 	// Hash is the SHA-256 of a token that who asks has made; without it the hub makes a token.
@@ -31,7 +31,7 @@ type SourceWish struct {
 }
 
 // TokenWish is another token for a Source.
-type TokenWish struct {
+type TokenRequest struct {
 	Hash source.Hash `json:"token_sha256,omitzero"` // as SourceWish has it
 }
 
@@ -40,11 +40,11 @@ func (a *api) retry(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	desk, err := a.desk(r)
+	desk, err := a.service(r)
 	if err != nil {
 		return err
 	}
-	return done(w, desk.Retry(r.Context(), id))
+	return writeEmpty(w, desk.Retry(r.Context(), id))
 }
 
 func (a *api) replay(w http.ResponseWriter, r *request) error {
@@ -52,7 +52,7 @@ func (a *api) replay(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	var wish ReplayWish
+	var wish ReplayRequest
 	if err := readBody(r, &wish, false); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (a *api) replay(w http.ResponseWriter, r *request) error {
 	case wish.Last > maxSeq || wish.Last != 0 && wish.Last < wish.From:
 		return wrong("last_seq", "must not be less than from_seq; 0, or without it: up to the newest.")
 	}
-	return tell(a, w, r, func(desk Desk) (operator.Replay, error) {
+	return respond(a, w, r, func(desk Service) (operator.Replay, error) {
 		return desk.Replay(r.Context(), id, wish.From, wish.Last)
 	})
 }
@@ -76,11 +76,11 @@ func (a *api) remove(w http.ResponseWriter, r *request) error {
 	if len(reason) > operator.MaxReason || !printable(reason) {
 		return wrong("reason", fmt.Sprintf("must be one line of text, of at most %d bytes.", operator.MaxReason))
 	}
-	desk, err := a.desk(r)
+	desk, err := a.service(r)
 	if err != nil {
 		return err
 	}
-	return done(w, desk.Remove(r.Context(), id, reason))
+	return writeEmpty(w, desk.Remove(r.Context(), id, reason))
 }
 
 // printable tells text without control characters.
@@ -94,7 +94,7 @@ func printable(text string) bool {
 }
 
 func (a *api) trim(w http.ResponseWriter, r *request) error {
-	var wish TrimWish
+	var wish TrimRequest
 	if err := readBody(r, &wish, false); err != nil {
 		return err
 	}
@@ -104,25 +104,25 @@ func (a *api) trim(w http.ResponseWriter, r *request) error {
 	if wish.Before == 0 || wish.Before > maxSeq {
 		return wrong("before_seq", "must be the number of the first notification that stays: 1 or more.")
 	}
-	return tell(a, w, r, func(desk Desk) (operator.TrimResult, error) {
+	return respond(a, w, r, func(desk Service) (operator.TrimResult, error) {
 		return desk.Trim(r.Context(), wish.Topic, wish.Before)
 	})
 }
 
 func (a *api) addSource(w http.ResponseWriter, r *request) error {
-	var wish SourceWish
+	var wish SourceRequest
 	if err := readBody(r, &wish, false); err != nil {
 		return err
 	}
 	if err := source.CheckName(wish.Name); err != nil {
 		return wrong("name", "is no name of a Source: "+err.Error()+".")
 	}
-	desk, err := a.desk(r)
+	desk, err := a.service(r)
 	if err != nil {
 		return err
 	}
 	answer, err := desk.AddSource(r.Context(), wish.Name, wish.Prefixes, wish.Hash)
-	return answerJSON(w, http.StatusCreated, answer, err)
+	return writeJSON(w, http.StatusCreated, answer, err)
 }
 
 func (a *api) rotateSource(w http.ResponseWriter, r *request) error {
@@ -130,11 +130,11 @@ func (a *api) rotateSource(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	var wish TokenWish
+	var wish TokenRequest
 	if err := readBody(r, &wish, true); err != nil {
 		return err
 	}
-	return tell(a, w, r, func(desk Desk) (operator.NewSource, error) {
+	return respond(a, w, r, func(desk Service) (operator.NewSource, error) {
 		return desk.RotateSource(r.Context(), name, wish.Hash)
 	})
 }
@@ -144,18 +144,18 @@ func (a *api) revokeSource(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	desk, err := a.desk(r)
+	desk, err := a.service(r)
 	if err != nil {
 		return err
 	}
-	return done(w, desk.RevokeSource(r.Context(), name))
+	return writeEmpty(w, desk.RevokeSource(r.Context(), name))
 }
 
 func (a *api) setLogLevel(w http.ResponseWriter, r *request) error {
 	if a.Level == nil {
 		return errNoLevel
 	}
-	var wish LevelAnswer
+	var wish LevelResponse
 	if err := readBody(r, &wish, false); err != nil {
 		return err
 	}
@@ -164,5 +164,5 @@ func (a *api) setLogLevel(w http.ResponseWriter, r *request) error {
 		return wrong("level", "must be debug, info, warn or error.")
 	}
 	a.Logger.Warn("the level of the log was changed", "from", before, "to", a.Level.Get())
-	return answerJSON(w, http.StatusOK, LevelAnswer{a.Level.Get()}, nil)
+	return writeJSON(w, http.StatusOK, LevelResponse{a.Level.Get()}, nil)
 }

@@ -25,7 +25,10 @@ const (
 // backup answers with a backup as a stream; one that fails on the way is cut off.
 func (a *api) backup(w http.ResponseWriter, r *request) error {
 	if a.Backup == nil {
-		return Refusal(http.StatusNotFound, "A backup is made by hub backup, beside the store: it holds secrets, and is not for this listener.")
+		return Refusal(
+			http.StatusNotFound,
+			"A backup is made by hub backup, beside the store: it holds secrets, and is not for this listener.",
+		)
 	}
 	b, err := a.Backup(r.Context())
 	if err != nil {

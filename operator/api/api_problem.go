@@ -88,5 +88,5 @@ func (p Problem) write(w http.ResponseWriter) {
 		}
 	}
 	text, _ := json.Marshal(p) // strings and a number
-	answerText(w, p.Status, "application/problem+json", append(text, '\n'))
+	writeText(w, p.Status, "application/problem+json", append(text, '\n'))
 }

@@ -238,7 +238,10 @@ func bodyProblem(err error) error {
 	if name, is := strings.CutPrefix(err.Error(), "json: unknown field "); is {
 		return wrong(strings.Trim(name, `"`), "is not known in this body.")
 	}
-	return Refusal(http.StatusBadRequest, "The body is not the JSON object that is expected: "+strings.TrimPrefix(err.Error(), "json: ")+".")
+	return Refusal(
+		http.StatusBadRequest,
+		"The body is not the JSON object that is expected: "+strings.TrimPrefix(err.Error(), "json: ")+".",
+	)
 }
 
 // request is a request with its query, as far as the operation knows that.

@@ -7,28 +7,30 @@ import (
 )
 
 func (a *api) overview(w http.ResponseWriter, r *request) error {
-	return tell(a, w, r, func(desk Desk) (operator.Overview, error) {
+	return respond(a, w, r, func(desk Service) (operator.Overview, error) {
 		return desk.Overview(r.Context())
 	})
 }
 
 func (a *api) topics(w http.ResponseWriter, r *request) error {
-	q := operator.TopicQuery{Contains: r.text("contains"), Failing: r.boolean("failing"), After: r.text("after"), Limit: r.limit()}
-	return tell(a, w, r, func(desk Desk) (operator.TopicPage, error) {
+	q := operator.TopicQuery{
+		Contains: r.text("contains"), Failing: r.boolean("failing"), After: r.text("after"), Limit: r.limit(),
+	}
+	return respond(a, w, r, func(desk Service) (operator.TopicPage, error) {
 		return desk.Topics(r.Context(), q)
 	})
 }
 
 func (a *api) topic(w http.ResponseWriter, r *request) error {
 	topic := r.topic(true)
-	return tell(a, w, r, func(desk Desk) (operator.Topic, error) {
+	return respond(a, w, r, func(desk Service) (operator.Topic, error) {
 		return desk.Topic(r.Context(), topic)
 	})
 }
 
 func (a *api) notifications(w http.ResponseWriter, r *request) error {
 	topic, before, limit := r.topic(true), r.seq("before"), r.limit()
-	return tell(a, w, r, func(desk Desk) (operator.NotificationPage, error) {
+	return respond(a, w, r, func(desk Service) (operator.NotificationPage, error) {
 		return desk.Notifications(r.Context(), topic, before, limit)
 	})
 }
@@ -39,7 +41,7 @@ func (a *api) notification(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	topic := r.topic(false)
-	return tell(a, w, r, func(desk Desk) (operator.NotificationDetail, error) {
+	return respond(a, w, r, func(desk Service) (operator.NotificationDetail, error) {
 		return desk.Notification(r.Context(), topic, id)
 	})
 }
@@ -47,11 +49,13 @@ func (a *api) notification(w http.ResponseWriter, r *request) error {
 func (a *api) subscriptions(w http.ResponseWriter, r *request) error {
 	q := operator.SubscriptionQuery{
 		Topic: r.topic(false), Contains: r.text("contains"), Host: r.text("host"),
-		State:  r.oneOf("state", operator.StateIdle, operator.StateReady, operator.StateInFlight, operator.StateFailing, "behind"),
+		State: r.oneOf(
+			"state", operator.StateIdle, operator.StateReady, operator.StateInFlight, operator.StateFailing, "behind",
+		),
 		Gapped: r.boolean("gapped"), LagOver: r.duration("lag_over"), LeaseUnder: r.duration("lease_under"),
 		After: r.id("after"), Limit: r.limit(),
 	}
-	return tell(a, w, r, func(desk Desk) (operator.SubscriptionPage, error) {
+	return respond(a, w, r, func(desk Service) (operator.SubscriptionPage, error) {
 		return desk.Subscriptions(r.Context(), q)
 	})
 }
@@ -61,19 +65,19 @@ func (a *api) subscription(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return tell(a, w, r, func(desk Desk) (operator.SubscriptionDetail, error) {
+	return respond(a, w, r, func(desk Service) (operator.SubscriptionDetail, error) {
 		return desk.Subscription(r.Context(), id)
 	})
 }
 
 func (a *api) sources(w http.ResponseWriter, r *request) error {
-	return tell(a, w, r, func(desk Desk) ([]operator.Source, error) {
+	return respond(a, w, r, func(desk Service) ([]operator.Source, error) {
 		return desk.Sources(r.Context())
 	})
 }
 
 // VersionAnswer tells whom one speaks to.
-type VersionAnswer struct {
+type VersionResponse struct {
 	Version string `json:"version"`
 	// Publishers is who may publish: open, everybody; registered, Sources that are. It is
 	// not told where a command answers that has opened the store itself.
@@ -81,11 +85,11 @@ type VersionAnswer struct {
 }
 
 func (a *api) version(w http.ResponseWriter, _ *request) error {
-	return answerJSON(w, http.StatusOK, VersionAnswer{Version: a.Version, Publishers: a.Publishers}, nil)
+	return writeJSON(w, http.StatusOK, VersionResponse{Version: a.Version, Publishers: a.Publishers}, nil)
 }
 
 // LevelAnswer is the least level of log lines, asked or told.
-type LevelAnswer struct {
+type LevelResponse struct {
 	Level string `json:"level"` // debug, info, warn or error
 }
 
@@ -93,7 +97,7 @@ func (a *api) logLevel(w http.ResponseWriter, _ *request) error {
 	if a.Level == nil {
 		return errNoLevel
 	}
-	return answerJSON(w, http.StatusOK, LevelAnswer{a.Level.Get()}, nil)
+	return writeJSON(w, http.StatusOK, LevelResponse{a.Level.Get()}, nil)
 }
 
 var errNoLevel = Refusal(http.StatusConflict, "No hub runs here that has log lines.")

@@ -19,7 +19,7 @@ import (
 )
 
 // do sends a request and reads the answer.
-func (h *house) do(t *testing.T, req *http.Request) (*http.Response, string) {
+func (h *fixture) do(t *testing.T, req *http.Request) (*http.Response, string) {
 	t.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
@@ -35,7 +35,7 @@ func (h *house) do(t *testing.T, req *http.Request) (*http.Response, string) {
 }
 
 // send sends what a line like "GET /topics?limit=3" says, with a body where it has one.
-func (h *house) send(t *testing.T, line, body string, header ...string) (*http.Response, string) {
+func (h *fixture) send(t *testing.T, line, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	method, path, _ := strings.Cut(line, " ")
 	req, err := http.NewRequestWithContext(t.Context(), method, h.address+path, strings.NewReader(body))
@@ -53,7 +53,7 @@ func (h *house) send(t *testing.T, line, body string, header ...string) (*http.R
 
 // What is asked comes to the desk as it was meant.
 func TestQuestionsReachTheDesk(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	id := someID.String()
 	for line, want := range map[string]string{
 		"GET /topics": "topics {Contains: Failing:false After: Limit:0}",
@@ -76,15 +76,15 @@ func TestQuestionsReachTheDesk(t *testing.T) {
 		if resp, text := h.send(t, method+" /api/v1"+path, body); resp.StatusCode >= 300 {
 			t.Errorf("%s: %d %s", line, resp.StatusCode, text)
 		}
-		if h.desk.was() != want {
-			t.Errorf("%s asks the desk %q; want %q", line, h.desk.was(), want)
+		if h.service.was() != want {
+			t.Errorf("%s asks the service %q; want %q", line, h.service.was(), want)
 		}
 	}
 }
 
 // What is wrong with a request is told by its name, and the desk is not asked.
 func TestRequestsAreReadStrictly(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	id, long := someID.String(), strings.Repeat("x", 3000)
 	for _, test := range []struct {
 		line   string
@@ -146,14 +146,14 @@ func TestRequestsAreReadStrictly(t *testing.T) {
 			t.Errorf("%.120s: %d %.300s; want %d that names %q", test.line, resp.StatusCode, text, test.status, test.wrong)
 		}
 	}
-	if h.desk.was() != "" {
-		t.Errorf("the desk was asked %s", h.desk.was())
+	if h.service.was() != "" {
+		t.Errorf("the service was asked %s", h.service.was())
 	}
 }
 
 // A method that a path does not take is 405 with those that it takes; HEAD is GET without a body.
 func TestMethods(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	allowed := map[string][]string{}
 	for _, r := range api.Routes() {
 		allowed[r.Path] = append(allowed[r.Path], r.Method)
@@ -184,7 +184,7 @@ func TestMethods(t *testing.T) {
 
 // Pages of other origins cannot have a browser ask.
 func TestForeignPages(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "same-origin": 200, "none": 200, "": 200} {
 		if resp, text := h.send(t, "GET /api/v1/overview", "", "Sec-Fetch-Site", site); resp.StatusCode != want {
 			t.Errorf("from %q: %d %s; want %d", site, resp.StatusCode, text, want)
@@ -196,9 +196,9 @@ func TestForeignPages(t *testing.T) {
 func TestAnswersComeInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := httptest.NewRecorder()
-		desk := &hanging{fakeDesk: newFakeDesk()}
+		service := &hanging{fakeService: newFakeService()}
 		cfg := bareConfig()
-		cfg.Desk = desk
+		cfg.Service = service
 		api.API(cfg).ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), "GET", "/api/v1/sources", nil))
 		if rec.Code != 503 || rec.Header().Get("Retry-After") == "" || !strings.Contains(rec.Body.String(), "no answer within") {
 			t.Errorf("%d %s", rec.Code, rec.Body)
@@ -209,7 +209,7 @@ func TestAnswersComeInTime(t *testing.T) {
 // reader reads a stream event by event.
 type reader struct{ *bufio.Scanner }
 
-func (h *house) open(t *testing.T, path string) (*http.Response, *reader) {
+func (h *fixture) open(t *testing.T, path string) (*http.Response, *reader) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.address+path, nil)
 	if err != nil {
@@ -239,7 +239,7 @@ func (r *reader) next() (event, data string) {
 // The overview is sent at once, is the API's answer, and is made once for all who look.
 func TestEvents(t *testing.T) {
 	stopping := make(chan struct{})
-	h := newHouse(t, func(c *api.Config) { c.Stopping = stopping })
+	h := newFixture(t, func(c *api.Config) { c.Stopping = stopping })
 	_, want := h.send(t, "GET /api/v1/overview", "")
 	var streams []*reader
 	for range 5 {
@@ -267,16 +267,16 @@ func TestEvents(t *testing.T) {
 	if resp, _ := h.send(t, "GET /api/v1/events", ""); resp.StatusCode != 503 {
 		t.Errorf("a stream of a hub that stops: %d", resp.StatusCode)
 	}
-	h.desk.mu.Lock()
-	defer h.desk.mu.Unlock()
-	if h.desk.looked > 4 {
-		t.Errorf("the desk was asked %d times for 5 streams", h.desk.looked)
+	h.service.mu.Lock()
+	defer h.service.mu.Unlock()
+	if h.service.looked > 4 {
+		t.Errorf("the service was asked %d times for 5 streams", h.service.looked)
 	}
 }
 
 // There are only so many streams, and the place of one that ended is free.
 func TestStreamsAreBounded(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newFixture(t, nil)
 	var last *http.Response
 	for range api.MaxStreams {
 		last, _ = h.open(t, "/api/v1/events")
@@ -296,25 +296,25 @@ func TestStreamsAreBounded(t *testing.T) {
 
 // What is heard is streamed as it comes; when the client goes, the listening ends.
 func TestListening(t *testing.T) {
-	h := newHouse(t, nil)
-	h.desk.heard = make(chan operator.Heard)
+	h := newFixture(t, nil)
+	h.service.heard = make(chan operator.TestEvent)
 	resp, events := h.open(t, "/api/v1/listen?topic="+someTopic[:len(someTopic)-8])
 	for n := range 3 {
-		h.desk.heard <- operator.Heard{At: noon, Kind: "notification", Text: fmt.Sprint(n), Body: "a\nb"}
+		h.service.heard <- operator.TestEvent{At: noon, Kind: "notification", Text: fmt.Sprint(n), Body: "a\nb"}
 		event, data := events.next()
-		var got operator.Heard
+		var got operator.TestEvent
 		if err := json.Unmarshal([]byte(data), &got); err != nil || event != "heard" || got.Text != fmt.Sprint(n) || got.Body != "a\nb" {
 			t.Errorf("%s %s %v", event, data, err)
 		}
 	}
 	resp.Body.Close()
-	<-h.desk.stopped
+	<-h.service.stopped
 }
 
 // What goes wrong while somebody listens is an event, and the end.
 func TestListeningFails(t *testing.T) {
-	h := newHouse(t, nil)
-	h.desk.err = fmt.Errorf("%w: the topic names another hub", operator.ErrConflict)
+	h := newFixture(t, nil)
+	h.service.err = fmt.Errorf("%w: the topic names another hub", operator.ErrConflict)
 	_, events := h.open(t, "/api/v1/listen?topic=https://a.test/")
 	if event, data := events.next(); event != "problem" || !strings.Contains(data, `"status":409`) || !strings.Contains(data, "names another hub") {
 		t.Errorf("%s %s", event, data)
@@ -330,7 +330,7 @@ func TestEventsEndWithTheToken(t *testing.T) {
 		cfg := bareConfig()
 		var token atomic.Value
 		token.Store(goodToken)
-		cfg.Desk = newFakeDesk()
+		cfg.Service = newFakeService()
 		cfg.Auth = api.NewAuth(func() string { return token.Load().(string) }, cfg.Logger)
 		rec, ended := httptest.NewRecorder(), make(chan struct{})
 		req := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v1/events", nil)
@@ -356,8 +356,8 @@ func TestStreamsBeat(t *testing.T) {
 		cfg := bareConfig()
 		var token atomic.Value
 		token.Store(goodToken)
-		desk := newFakeDesk()
-		cfg.Desk = desk
+		service := newFakeService()
+		cfg.Service = service
 		cfg.Auth = api.NewAuth(func() string { return token.Load().(string) }, cfg.Logger)
 		rec, ended := httptest.NewRecorder(), make(chan struct{})
 		req := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v1/listen?topic=https://a.test/", nil)
@@ -378,7 +378,7 @@ func TestStreamsBeat(t *testing.T) {
 			t.Errorf("the stream went on for %s", took)
 		}
 		select {
-		case <-desk.stopped:
+		case <-service.stopped:
 		default:
 			t.Error("the listening goes on after the answer has ended")
 		}

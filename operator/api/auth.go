@@ -31,13 +31,13 @@ type Auth struct {
 	token    func() string
 	logger   *slog.Logger
 	sessions sessions
-	pace     pace
+	pace     tokenThrottle
 }
 
 // NewAuth returns an Auth by the token that the function returns, which may change: then all
 // sessions are over. It must be cheap, and never return "".
 func NewAuth(token func() string, logger *slog.Logger) *Auth {
-	return &Auth{token: token, logger: logger, sessions: newSessions(), pace: newPace()}
+	return &Auth{token: token, logger: logger, sessions: newSessions(), pace: newTokenThrottle()}
 }
 
 // maxLogin bounds the form of a login, bytes.
@@ -80,7 +80,7 @@ func (a *Auth) guard(inner http.Handler) http.Handler {
 			return
 		}
 		if found := a.judge(r); found != welcome {
-			a.turnAway(w, r, found)
+			a.refuse(w, r, found)
 			return
 		}
 		inner.ServeHTTP(w, r)
@@ -113,7 +113,10 @@ func (a *Auth) try(r *http.Request, token string) verdict {
 		return hasty
 	}
 	if a.pace.wrong(who) {
-		a.logger.Warn("somebody sends wrong tokens to the operator's listener: they are answered 429 for a while", "client", who)
+		a.logger.Warn(
+			"somebody sends wrong tokens to the operator's listener: they are answered 429 for a while",
+			"client", who,
+		)
 	}
 	return refused
 }
@@ -146,7 +149,7 @@ func (a *Auth) LoggedIn(r *http.Request) bool {
 }
 
 // turnAway refuses in the way that who asks understands.
-func (a *Auth) turnAway(w http.ResponseWriter, r *http.Request, found verdict) {
+func (a *Auth) refuse(w http.ResponseWriter, r *http.Request, found verdict) {
 	status, text := http.StatusUnauthorized, "This needs the operator's token: Authorization: Bearer TOKEN."
 	switch found {
 	case refused:
@@ -175,9 +178,13 @@ func (a *Auth) turnAway(w http.ResponseWriter, r *http.Request, found verdict) {
 // where to go next, and what is to be said: failed=1 for a wrong token, failed=pace for too many.
 func (a *Auth) paths(r *mux.Router, pages http.Handler) {
 	r.Path(logoutPath).Methods(http.MethodPost).HandlerFunc(a.logout)
-	r.Path(loginPath).Methods(http.MethodPost).HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.login(w, r, pages) })
+	r.Path(loginPath).Methods(http.MethodPost).HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { a.login(w, r, pages) },
+	)
 	if a == nil {
-		r.Path(loginPath).HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusSeeOther) })
+		r.Path(loginPath).HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusSeeOther) },
+		)
 	}
 }
 
@@ -286,7 +293,9 @@ func (a *Auth) sessionCookie(r *http.Request, value string) *http.Cookie {
 // element is what the browser spoke.
 func (a *Auth) behindTLS(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !slices.ContainsFunc(a.Proxies, func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap()) }) {
+	if err != nil || !slices.ContainsFunc(
+		a.Proxies, func(p netip.Prefix) bool { return p.Contains(peer.Addr().Unmap()) },
+	) {
 		return false
 	}
 	first, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")

@@ -45,14 +45,14 @@ func (s *sessions) begin(token [sha256.Size]byte) string {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.makeRoom(now)
+	s.evict(now)
 	s.byID[sha256.Sum256([]byte(cookie))] = &session{begun: now, used: now, token: token}
 	return cookie
 }
 
 // makeRoom forgets what is over, and one that is not where there are too many. The lock is
 // held.
-func (s *sessions) makeRoom(now time.Time) {
+func (s *sessions) evict(now time.Time) {
 	var oldest [sha256.Size]byte
 	var used time.Time
 	for id, one := range s.byID {

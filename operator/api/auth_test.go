@@ -25,7 +25,7 @@ var pages = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 func guarded(t *testing.T, token *string, log *bytes.Buffer) http.Handler {
 	t.Helper()
 	cfg := bareConfig()
-	cfg.Desk, cfg.Pages = newFakeDesk(), pages
+	cfg.Service, cfg.Pages = newFakeService(), pages
 	cfg.Auth = api.NewAuth(func() string { return *token }, slog.New(slog.NewTextHandler(log, nil)))
 	return api.Handler(cfg)
 }
@@ -69,7 +69,9 @@ func TestStrangersAreTurnedAway(t *testing.T) {
 	if rec := visit(t, h, "POST /topics", "x=1", "Accept", "text/html"); rec.Code != 401 {
 		t.Errorf("a browser that posts: %d", rec.Code)
 	}
-	if rec := visit(t, h, "GET /api/v1/version", "", "Accept", "text/html"); rec.Code != 401 || rec.Header().Get("Content-Type") != "application/problem+json" {
+	if rec := visit(
+		t, h, "GET /api/v1/version", "", "Accept", "text/html",
+	); rec.Code != 401 || rec.Header().Get("Content-Type") != "application/problem+json" {
 		t.Errorf("the API to a browser: %d %s", rec.Code, rec.Header().Get("Content-Type"))
 	}
 }
@@ -124,7 +126,9 @@ func TestLogin(t *testing.T) {
 			t.Errorf("%s with a session: %d", line, rec.Code)
 		}
 	}
-	if rec := visit(t, h, "POST /logout", "", "Cookie", cookie.String()); rec.Code != 303 || rec.Header().Get("Location") != "/login" || rec.Result().Cookies()[0].MaxAge >= 0 {
+	if rec := visit(
+		t, h, "POST /logout", "", "Cookie", cookie.String(),
+	); rec.Code != 303 || rec.Header().Get("Location") != "/login" || rec.Result().Cookies()[0].MaxAge >= 0 {
 		t.Errorf("the logout: %d %v", rec.Code, rec.Header())
 	}
 	if rec := visit(t, h, "GET /metrics", "", "Cookie", cookie.String()); rec.Code != 401 {
@@ -167,7 +171,7 @@ func TestCookieBehindAProxyWithTLS(t *testing.T) {
 	token := goodToken
 	var log bytes.Buffer
 	cfg := bareConfig()
-	cfg.Desk, cfg.Pages = newFakeDesk(), pages
+	cfg.Service, cfg.Pages = newFakeService(), pages
 	cfg.Auth = api.NewAuth(func() string { return token }, slog.New(slog.NewTextHandler(&log, nil)))
 	cfg.Auth.Proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	h := api.Handler(cfg)
@@ -245,7 +249,10 @@ func TestWrongTokensByClient(t *testing.T) {
 		from("[2001:db8::1]:1", "wrong")
 		from("192.0.2.1:1", "wrong")
 	}
-	for address, want := range map[string]int{"[2001:db8::2]:9": 429, "[2001:db8:0:1::1]:1": 401, "192.0.2.1:7": 429, "[::ffff:192.0.2.1]:7": 429, "192.0.2.2:1": 401} {
+	for address, want := range map[string]int{
+		"[2001:db8::2]:9": 429, "[2001:db8:0:1::1]:1": 401, "192.0.2.1:7": 429,
+		"[::ffff:192.0.2.1]:7": 429, "192.0.2.2:1": 401,
+	} {
 		if got := from(address, "wrong"); got != want {
 			t.Errorf("%s: %d; want %d", address, got, want)
 		}
@@ -308,9 +315,12 @@ func TestSessionsEnd(t *testing.T) {
 // Without a token everybody is the operator, and there is nothing to log in to.
 func TestWithoutAToken(t *testing.T) {
 	cfg := bareConfig()
-	cfg.Desk, cfg.Pages = newFakeDesk(), pages
+	cfg.Service, cfg.Pages = newFakeService(), pages
 	h := api.Handler(cfg)
-	for line, want := range map[string]int{"GET /": 200, "GET /metrics": 200, "GET /api/v1/version": 200, "GET /login": 303, "POST /login": 303, "POST /logout": 303} {
+	for line, want := range map[string]int{
+		"GET /": 200, "GET /metrics": 200, "GET /api/v1/version": 200, "GET /login": 303,
+		"POST /login": 303, "POST /logout": 303,
+	} {
 		if rec := visit(t, h, line, ""); rec.Code != want {
 			t.Errorf("%s: %d; want %d", line, rec.Code, want)
 		}

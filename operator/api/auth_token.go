@@ -68,7 +68,7 @@ func FindToken(given, file string, logger *slog.Logger) (*Token, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--admin-token-file: %w", err)
 	}
-	t.tellIfExposed()
+	t.logIfExposed()
 	return t, nil
 }
 
@@ -137,7 +137,7 @@ func (t *Token) look() {
 		if before != t.current {
 			t.logger.Warn("the operator's token is another now: all sessions are over", "file", t.file)
 		}
-		t.tellIfExposed()
+		t.logIfExposed()
 	}
 }
 
@@ -175,14 +175,17 @@ func (t *Token) readLocked() error {
 }
 
 // tellIfExposed warns of a file that is open to others.
-func (t *Token) tellIfExposed() {
+func (t *Token) logIfExposed() {
 	if t.exposed {
 		t.logger.Warn(t.exposure())
 	}
 }
 
 func (t *Token) exposure() string {
-	return fmt.Sprintf("--admin-token-file %s can be read by every user of the machine, who can do with the hub what its operator can: chmod 600 it", t.file)
+	return fmt.Sprintf(
+		"--admin-token-file %s can be read by every user of the machine, who can do with the hub what its operator can: chmod 600 it",
+		t.file,
+	)
 }
 
 // Warnings are what the operator must know of the file.
@@ -207,10 +210,17 @@ func parseToken(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	switch {
 	case len(text) < minToken:
-		return "", fmt.Errorf("has a token of %d bytes: it must have %d or more, as that of openssl rand -hex 32 has", len(text), minToken)
-	case len(text) > maxToken || strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/=") != "":
+		return "", fmt.Errorf(
+			"has a token of %d bytes: it must have %d or more, as that of openssl rand -hex 32 has",
+			len(text), minToken,
+		)
+	case len(text) > maxToken || strings.Trim(
+		text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/=",
+	) != "":
 		// RFC 6750 §2.1.
-		return "", fmt.Errorf("has no token that can be sent: one line of letters, digits and -._~+/=, of at most %d bytes", maxToken)
+		return "", fmt.Errorf(
+			"has no token that can be sent: one line of letters, digits and -._~+/=, of at most %d bytes", maxToken,
+		)
 	}
 	return text, nil
 }

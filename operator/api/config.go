@@ -20,7 +20,7 @@ type Config struct {
 	// Metrics is what /metrics gathers.
 	Metrics prometheus.Gatherer
 	// Desk answers the API; nil: nobody answers yet, which is 503.
-	Desk Desk
+	Service Service
 	// Profiles has the profiles of the process at /debug/pprof/, for go tool pprof.
 	Profiles bool
 	// Pages serves every path that is none of the others; nil: they are not found.

@@ -15,26 +15,26 @@ import (
 // Desk answers what operators ask, and does what they say. operator.Desk is one; errors
 // are those of package operator. Its methods may be called from any goroutine. Each change is
 // told to the log, with what it was about.
-type Desk interface {
-	HubDesk
-	TopicDesk
-	SubscriptionDesk
-	SourceDesk
+type Service interface {
+	HubService
+	TopicService
+	SubscriptionService
+	SourceService
 }
 
 // HubDesk is about the hub as a whole, and about what a Source and a topic do at this moment.
-type HubDesk interface {
+type HubService interface {
 	Overview(ctx context.Context) (operator.Overview, error)
 	// Listen subscribes the hub itself to the topic and yields what it hears, until ctx
 	// ends or the loop does; then the subscription is gone.
-	Listen(ctx context.Context, topic string) iter.Seq2[operator.Heard, error]
+	Listen(ctx context.Context, topic string) iter.Seq2[operator.TestEvent, error]
 	// Check looks at what a Source serves, from these URLs on, and yields what is wrong with
 	// it, and at last a summary.
 	Check(ctx context.Context, places []string) iter.Seq2[operator.Checked, error]
 }
 
 // TopicDesk is about topics and their notifications.
-type TopicDesk interface {
+type TopicService interface {
 	Topics(ctx context.Context, q operator.TopicQuery) (operator.TopicPage, error)
 	Topic(ctx context.Context, topic string) (operator.Topic, error)
 	// Notifications gives those of a topic with numbers below before, 0: the newest.
@@ -47,7 +47,7 @@ type TopicDesk interface {
 }
 
 // SubscriptionDesk is about subscriptions.
-type SubscriptionDesk interface {
+type SubscriptionService interface {
 	Subscriptions(ctx context.Context, q operator.SubscriptionQuery) (operator.SubscriptionPage, error)
 	Subscription(ctx context.Context, id subscription.ID) (operator.SubscriptionDetail, error)
 	// Retry makes the next attempt of a subscription now.
@@ -59,7 +59,7 @@ type SubscriptionDesk interface {
 }
 
 // SourceDesk is about who may publish.
-type SourceDesk interface {
+type SourceService interface {
 	Sources(ctx context.Context) ([]operator.Source, error)
 	// AddSource registers a Source. Where hash is zero a token is made and returned.
 	AddSource(ctx context.Context, name string, prefixes []string, hash source.Hash) (operator.NewSource, error)

@@ -19,30 +19,30 @@ import (
 )
 
 // fakeDesk answers with what has every field, or with err, and notes what it was asked.
-type fakeDesk struct {
+type fakeService struct {
 	mu      sync.Mutex
 	err     error  // what everything returns
 	bare    bool   // answers have the fewest fields
 	asked   string // the latest question, or what was told
-	heard   chan operator.Heard
+	heard   chan operator.TestEvent
 	stopped chan struct{} // closed when a Listen ends
 	looked  int           // overviews
 }
 
-var _ api.Desk = (*fakeDesk)(nil)
+var _ api.Service = (*fakeService)(nil)
 
-func newFakeDesk() *fakeDesk {
-	return &fakeDesk{heard: make(chan operator.Heard), stopped: make(chan struct{})}
+func newFakeService() *fakeService {
+	return &fakeService{heard: make(chan operator.TestEvent), stopped: make(chan struct{})}
 }
 
-func (d *fakeDesk) note(format string, args ...any) error {
+func (d *fakeService) note(format string, args ...any) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = fmt.Sprintf(format, args...)
 	return d.err
 }
 
-func (d *fakeDesk) was() string {
+func (d *fakeService) was() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.asked
@@ -57,12 +57,15 @@ const someTopic = "https://source.test/change/?a=1&b=2"
 
 var coverage = operator.Coverage{MissingShards: 3, Trouble: []string{"hub-2: no answer"}}
 
-func (d *fakeDesk) Overview(context.Context) (operator.Overview, error) {
+func (d *fakeService) Overview(context.Context) (operator.Overview, error) {
 	d.mu.Lock()
 	d.looked++
 	d.mu.Unlock()
 	if d.bare {
-		return operator.Overview{At: noon, URL: "https://hub.test/", Engine: "pebble", Processes: []operator.Process{{}}, Series: []operator.Step{{}}}, d.note("overview")
+		return operator.Overview{
+			At: noon, URL: "https://hub.test/", Engine: "pebble", Processes: []operator.Process{{}},
+			Series: []operator.Step{{}},
+		}, d.note("overview")
 	}
 	return operator.Overview{
 		At: noon, URL: "https://hub.test/", Engine: "redis", Ready: true,
@@ -74,7 +77,7 @@ func (d *fakeDesk) Overview(context.Context) (operator.Overview, error) {
 	}, d.note("overview")
 }
 
-func (d *fakeDesk) Topics(_ context.Context, q operator.TopicQuery) (operator.TopicPage, error) {
+func (d *fakeService) Topics(_ context.Context, q operator.TopicQuery) (operator.TopicPage, error) {
 	if d.bare {
 		return operator.TopicPage{}, d.note("topics %+v", q)
 	}
@@ -82,10 +85,13 @@ func (d *fakeDesk) Topics(_ context.Context, q operator.TopicQuery) (operator.To
 }
 
 func fullTopic() operator.Topic {
-	return operator.Topic{Topic: someTopic, First: 1, Head: 9, Bytes: 10, Oldest: noon, Published: noon, LastID: someID, LastUntil: "2026-05-01T12:00:00Z", Subscriptions: 3, Coverage: &coverage}
+	return operator.Topic{
+		Topic: someTopic, First: 1, Head: 9, Bytes: 10, Oldest: noon, Published: noon,
+		LastID: someID, LastUntil: "2026-05-01T12:00:00Z", Subscriptions: 3, Coverage: &coverage,
+	}
 }
 
-func (d *fakeDesk) Topic(_ context.Context, topic string) (operator.Topic, error) {
+func (d *fakeService) Topic(_ context.Context, topic string) (operator.Topic, error) {
 	if d.bare {
 		return operator.Topic{Topic: topic}, d.note("topic %s", topic)
 	}
@@ -93,10 +99,14 @@ func (d *fakeDesk) Topic(_ context.Context, topic string) (operator.Topic, error
 }
 
 func fullNotification() operator.Notification {
-	return operator.Notification{ID: someID, Topic: someTopic, Seq: 9, Accepted: noon, ContentType: "application/xml", Bytes: 10, From: "a", Until: "b", Break: true, Tally: operator.Tally{Subscribers: 1, Pending: 1}}
+	return operator.Notification{
+		ID: someID, Topic: someTopic, Seq: 9, Accepted: noon, ContentType: "application/xml",
+		Bytes: 10, From: "a", Until: "b", Break: true,
+		Tally: operator.Tally{Subscribers: 1, Pending: 1},
+	}
 }
 
-func (d *fakeDesk) Notifications(_ context.Context, topic string, before delivery.Seq, limit int) (operator.NotificationPage, error) {
+func (d *fakeService) Notifications(_ context.Context, topic string, before delivery.Seq, limit int) (operator.NotificationPage, error) {
 	err := d.note("notifications %s %d %d", topic, before, limit)
 	if d.bare {
 		return operator.NotificationPage{}, err
@@ -104,7 +114,7 @@ func (d *fakeDesk) Notifications(_ context.Context, topic string, before deliver
 	return operator.NotificationPage{Notifications: []operator.Notification{fullNotification()}, Next: 9, Coverage: coverage}, err
 }
 
-func (d *fakeDesk) Notification(_ context.Context, topic string, id uuid.UUID) (operator.NotificationDetail, error) {
+func (d *fakeService) Notification(_ context.Context, topic string, id uuid.UUID) (operator.NotificationDetail, error) {
 	err := d.note("notification %s %s", topic, id)
 	if d.bare {
 		return operator.NotificationDetail{}, err
@@ -118,20 +128,23 @@ func (d *fakeDesk) Notification(_ context.Context, topic string, id uuid.UUID) (
 func fullSubscription() operator.Subscription {
 	return operator.Subscription{
 		ID: someID, Topic: someTopic, CallbackHost: "https://callback.test", State: operator.StateFailing, Process: "a", Signed: true,
-		Created: noon, Expires: noon, LeaseSeconds: 10, Start: 1, Settled: 8, Head: 9, WaitingSince: noon, LagSeconds: 5, Gapped: true,
-		Failures: 2, LastClass: "5xx", LastStatus: 503, NextAttempt: noon, Replay: &operator.Replay{Next: 2, Last: 3}, Listener: true,
+		Created: noon, Expires: noon, LeaseSeconds: 10, Start: 1, Settled: 8, Head: 9, LagSince: noon, LagSeconds: 5, Gapped: true,
+		Failures: 2, LastClass: "5xx", LastStatus: 503, NextAttempt: noon, Replay: &operator.Replay{Next: 2, Last: 3}, TestCallback: true,
 	}
 }
 
-func (d *fakeDesk) Subscriptions(_ context.Context, q operator.SubscriptionQuery) (operator.SubscriptionPage, error) {
+func (d *fakeService) Subscriptions(_ context.Context, q operator.SubscriptionQuery) (operator.SubscriptionPage, error) {
 	err := d.note("subscriptions %+v", q)
 	if d.bare {
 		return operator.SubscriptionPage{}, err
 	}
-	return operator.SubscriptionPage{Subscriptions: []operator.Subscription{fullSubscription()}, Matching: 1, Next: someID.String(), Coverage: coverage}, err
+	return operator.SubscriptionPage{
+		Subscriptions: []operator.Subscription{fullSubscription()}, Matching: 1,
+		Next: someID.String(), Coverage: coverage,
+	}, err
 }
 
-func (d *fakeDesk) Subscription(_ context.Context, id subscription.ID) (operator.SubscriptionDetail, error) {
+func (d *fakeService) Subscription(_ context.Context, id subscription.ID) (operator.SubscriptionDetail, error) {
 	err := d.note("subscription %s", id)
 	if d.bare {
 		return operator.SubscriptionDetail{Subscription: operator.Subscription{State: operator.StateIdle}}, err
@@ -143,7 +156,7 @@ func (d *fakeDesk) Subscription(_ context.Context, id subscription.ID) (operator
 	}, err
 }
 
-func (d *fakeDesk) Sources(context.Context) ([]operator.Source, error) {
+func (d *fakeService) Sources(context.Context) ([]operator.Source, error) {
 	if d.bare {
 		return nil, d.note("sources")
 	}
@@ -154,21 +167,23 @@ func fullSource() operator.Source {
 	return operator.Source{Name: "one", Prefixes: []string{"https://source.test/"}, Created: noon, Issued: noon}
 }
 
-func (d *fakeDesk) Retry(_ context.Context, id subscription.ID) error { return d.note("retry %s", id) }
+func (d *fakeService) Retry(_ context.Context, id subscription.ID) error {
+	return d.note("retry %s", id)
+}
 
-func (d *fakeDesk) Replay(_ context.Context, id subscription.ID, from, last delivery.Seq) (operator.Replay, error) {
+func (d *fakeService) Replay(_ context.Context, id subscription.ID, from, last delivery.Seq) (operator.Replay, error) {
 	return operator.Replay{Next: from, Last: last}, d.note("replay %s %d %d", id, from, last)
 }
 
-func (d *fakeDesk) Remove(_ context.Context, id subscription.ID, reason string) error {
+func (d *fakeService) Remove(_ context.Context, id subscription.ID, reason string) error {
 	return d.note("remove %s %q", id, reason)
 }
 
-func (d *fakeDesk) Trim(_ context.Context, topic string, before delivery.Seq) (operator.TrimResult, error) {
+func (d *fakeService) Trim(_ context.Context, topic string, before delivery.Seq) (operator.TrimResult, error) {
 	return operator.TrimResult{Notifications: 2, Bytes: 20}, d.note("trim %s %d", topic, before)
 }
 
-func (d *fakeDesk) AddSource(_ context.Context, name string, prefixes []string, hash source.Hash) (operator.NewSource, error) {
+func (d *fakeService) AddSource(_ context.Context, name string, prefixes []string, hash source.Hash) (operator.NewSource, error) {
 	return newSource(hash), d.note("add %s %q %t", name, prefixes, hash == source.Hash{})
 }
 
@@ -180,19 +195,19 @@ func newSource(hash source.Hash) operator.NewSource {
 	return n
 }
 
-func (d *fakeDesk) RotateSource(_ context.Context, name string, hash source.Hash) (operator.NewSource, error) {
+func (d *fakeService) RotateSource(_ context.Context, name string, hash source.Hash) (operator.NewSource, error) {
 	return newSource(hash), d.note("rotate %s %t", name, hash == source.Hash{})
 }
 
-func (d *fakeDesk) RevokeSource(_ context.Context, name string) error {
+func (d *fakeService) RevokeSource(_ context.Context, name string) error {
 	return d.note("revoke %s", name)
 }
 
-func (d *fakeDesk) Listen(ctx context.Context, topic string) iter.Seq2[operator.Heard, error] {
-	return func(yield func(operator.Heard, error) bool) {
+func (d *fakeService) Listen(ctx context.Context, topic string) iter.Seq2[operator.TestEvent, error] {
+	return func(yield func(operator.TestEvent, error) bool) {
 		defer close(d.stopped)
 		if err := d.note("listen %s", topic); err != nil {
-			yield(operator.Heard{}, err)
+			yield(operator.TestEvent{}, err)
 			return
 		}
 		for {
@@ -208,13 +223,16 @@ func (d *fakeDesk) Listen(ctx context.Context, topic string) iter.Seq2[operator.
 	}
 }
 
-func (d *fakeDesk) Check(_ context.Context, places []string) iter.Seq2[operator.Checked, error] {
+func (d *fakeService) Check(_ context.Context, places []string) iter.Seq2[operator.Checked, error] {
 	return func(yield func(operator.Checked, error) bool) {
 		if err := d.note("check %q", places); err != nil {
 			yield(operator.Checked{}, err)
 			return
 		}
-		f := check.Finding{Level: check.Error, Clause: "core 9", URI: "https://source.test/capabilitylist.xml", Line: 3, Element: "url[1]", What: "loc is missing", Mend: "write one"}
+		f := check.Finding{
+			Level: check.Error, Clause: "core 9", URI: "https://source.test/capabilitylist.xml",
+			Line: 3, Element: "url[1]", What: "loc is missing", Mend: "write one",
+		}
 		_ = yield(operator.Checked{Finding: &f}, nil) && yield(operator.Checked{Summary: &check.Summary{Errors: 1}}, nil)
 	}
 }

@@ -21,7 +21,7 @@ func TestPagesOfOthersAskNothing(t *testing.T) {
 	session := []string{"Cookie", "carillon_session=x"}
 	const version, profile = "/api/v1/version", "/debug/pprof/cmdline"
 	cfg := bareConfig()
-	cfg.Desk, cfg.Pages, cfg.Profiles = newFakeDesk(), pages, true
+	cfg.Service, cfg.Pages, cfg.Profiles = newFakeService(), pages, true
 	h := api.Handler(cfg)
 	for _, test := range []struct {
 		path   string

@@ -18,7 +18,7 @@ type Latest struct {
 }
 
 // Ask asks the Desk, within a time, where what there is is older than that.
-func (l *Latest) Ask(ctx context.Context, desk HubDesk, older, within time.Duration) (operator.Overview, error) {
+func (l *Latest) Ask(ctx context.Context, desk HubService, older, within time.Duration) (operator.Overview, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.at.IsZero() && time.Since(l.at) < older {

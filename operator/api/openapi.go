@@ -12,6 +12,6 @@ import (
 var openAPI []byte
 
 func (a *api) openAPI(w http.ResponseWriter, _ *request) error {
-	answerText(w, http.StatusOK, "application/yaml", openAPI)
+	writeText(w, http.StatusOK, "application/yaml", openAPI)
 	return nil
 }

@@ -89,8 +89,8 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 
 // typesOf are the types that the schemas describe.
 var typesOf = map[string]any{
-	"Problem": api.Problem{}, "Version": api.VersionAnswer{}, "LogLevel": api.LevelAnswer{},
-	"ReplayWish": api.ReplayWish{}, "TrimWish": api.TrimWish{}, "SourceWish": api.SourceWish{}, "TokenWish": api.TokenWish{},
+	"Problem": api.Problem{}, "Version": api.VersionResponse{}, "LogLevel": api.LevelResponse{},
+	"ReplayRequest": api.ReplayRequest{}, "TrimRequest": api.TrimRequest{}, "SourceRequest": api.SourceRequest{}, "TokenRequest": api.TokenRequest{},
 	"Coverage": operator.Coverage{}, "Counts": operator.Counts{}, "Process": operator.Process{}, "Check": operator.Check{},
 	"Connections": operator.Connections{},
 	"Step":        operator.Step{}, "Overview": operator.Overview{}, "Topic": operator.Topic{}, "TopicPage": operator.TopicPage{},
@@ -98,7 +98,7 @@ var typesOf = map[string]any{
 	"NotificationPage": operator.NotificationPage{}, "NotificationDetail": operator.NotificationDetail{}, "Missing": operator.Missing{},
 	"Subscription": operator.Subscription{}, "SubscriptionPage": operator.SubscriptionPage{}, "SubscriptionDetail": operator.SubscriptionDetail{},
 	"Replay": operator.Replay{}, "Attempt": operator.Attempt{}, "Gap": operator.Gap{}, "Source": operator.Source{},
-	"NewSource": operator.NewSource{}, "Heard": operator.Heard{},
+	"NewSource": operator.NewSource{}, "TestEvent": operator.TestEvent{},
 	"Finding": check.Finding{}, "CheckSummary": check.Summary{},
 }
 
@@ -207,7 +207,7 @@ var calls = map[string]call{
 }
 
 // request is the one for an operation.
-func (h *house) request(t *testing.T, r api.Route) *http.Request {
+func (h *fixture) request(t *testing.T, r api.Route) *http.Request {
 	t.Helper()
 	c := calls[r.Method+" "+r.Path]
 	path := strings.NewReplacer("{id}", someID.String(), "{name}", "one").Replace(r.Path)
@@ -222,7 +222,7 @@ func (h *house) request(t *testing.T, r api.Route) *http.Request {
 }
 
 // ask sends a request and holds the answer, and with good also the request, to the file.
-func (h *house) ask(t *testing.T, req *http.Request, good bool) (status int, body string) {
+func (h *fixture) ask(t *testing.T, req *http.Request, good bool) (status int, body string) {
 	t.Helper()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -255,7 +255,9 @@ func (h *house) ask(t *testing.T, req *http.Request, good bool) (status int, bod
 			t.Errorf("%s %s is not as the file says: %v", req.Method, req.URL.Path, err)
 		}
 	}
-	answered := &openapi3filter.ResponseValidationInput{RequestValidationInput: asked, Status: resp.StatusCode, Header: resp.Header, Options: asked.Options}
+	answered := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: asked, Status: resp.StatusCode, Header: resp.Header, Options: asked.Options,
+	}
 	answered.SetBodyBytes(text)
 	if err := openapi3filter.ValidateResponse(t.Context(), answered); err != nil {
 		t.Errorf("%s %s is answered with %d %s, which is not as the file says: %v", req.Method, req.URL.Path, resp.StatusCode, text, err)
@@ -300,13 +302,13 @@ func TestMain(m *testing.M) {
 // Every operation is answered as the file says, with every field there is and with the fewest.
 func TestAnswersAreAsTheFileSays(t *testing.T) {
 	for _, bare := range []bool{false, true} {
-		h := newHouse(t, func(c *api.Config) {
+		h := newFixture(t, func(c *api.Config) {
 			c.Backup = func(context.Context) (api.Backup, error) { return fakeBackup{}, nil }
 		})
-		h.desk.bare = bare
+		h.service.bare = bare
 		for _, r := range api.Routes() {
 			if r.Path == "/listen" && bare {
-				continue // its desk has listened
+				continue // its service has listened
 			}
 			if status, body := h.ask(t, h.request(t, r), true); status >= 300 || strings.Contains(body, "null") {
 				t.Errorf("%s %s: %d %s", r.Method, r.Path, status, body)
@@ -316,18 +318,20 @@ func TestAnswersAreAsTheFileSays(t *testing.T) {
 }
 
 // provoked says how each status that is not a success comes about.
-var provoked = map[string]func(h *house, req *http.Request){
-	"400": func(_ *house, req *http.Request) { req.URL.RawQuery += "&of=tomorrow" },
-	"403": func(_ *house, req *http.Request) { req.Header.Set("Sec-Fetch-Site", "cross-site") },
-	"404": func(h *house, _ *http.Request) { h.desk.err = fmt.Errorf("topic x: %w", operator.ErrNotFound) },
-	"409": func(h *house, _ *http.Request) { h.desk.err = fmt.Errorf("%w: it was ended", operator.ErrConflict) },
-	"413": func(_ *house, req *http.Request) {
+var provoked = map[string]func(h *fixture, req *http.Request){
+	"400": func(_ *fixture, req *http.Request) { req.URL.RawQuery += "&of=tomorrow" },
+	"403": func(_ *fixture, req *http.Request) { req.Header.Set("Sec-Fetch-Site", "cross-site") },
+	"404": func(h *fixture, _ *http.Request) { h.service.err = fmt.Errorf("topic x: %w", operator.ErrNotFound) },
+	"409": func(h *fixture, _ *http.Request) {
+		h.service.err = fmt.Errorf("%w: it was ended", operator.ErrConflict)
+	},
+	"413": func(_ *fixture, req *http.Request) {
 		large := `{"x":"` + strings.Repeat("x", api.MaxRequest) + `"}`
 		req.Body, req.ContentLength = io.NopCloser(strings.NewReader(large)), int64(len(large))
 	},
-	"415": func(_ *house, req *http.Request) { req.Header.Set("Content-Type", "text/plain") },
-	"500": func(h *house, _ *http.Request) { h.desk.err = errors.New("of the inside") },
-	"503": func(h *house, _ *http.Request) { h.desk.err = fmt.Errorf("the log: %w", operator.ErrUnavailable) },
+	"415": func(_ *fixture, req *http.Request) { req.Header.Set("Content-Type", "text/plain") },
+	"500": func(h *fixture, _ *http.Request) { h.service.err = errors.New("of the inside") },
+	"503": func(h *fixture, _ *http.Request) { h.service.err = fmt.Errorf("the log: %w", operator.ErrUnavailable) },
 }
 
 // Every error that the file names for an operation comes about, and is as it says.
@@ -337,7 +341,7 @@ func TestErrorsAreAsTheFileSays(t *testing.T) {
 			if status < "400" || status == "401" || status == "429" {
 				continue
 			}
-			h := newHouse(t, func(c *api.Config) { spoil(c, r, status) })
+			h := newFixture(t, func(c *api.Config) { spoil(c, r, status) })
 			req := h.request(t, r)
 			provoked[status](h, req)
 			got, body := h.ask(t, req, false)
@@ -363,21 +367,21 @@ func (fakeBackup) Close() error { return nil }
 
 // spoil takes away what an operation needs that asks no desk.
 func spoil(c *api.Config, r api.Route, status string) {
-	desk := c.Desk.(*fakeDesk)
+	service := c.Service.(*fakeService)
 	switch {
 	case r.Path == "/backup" && status != "404":
-		c.Backup = func(context.Context) (api.Backup, error) { return nil, desk.err }
+		c.Backup = func(context.Context) (api.Backup, error) { return nil, service.err }
 	case r.Path == "/log-level" && status == "409":
 		c.Level = nil
 	case (r.Path == "/events" || r.Path == "/listen" || r.Path == "/check") && status == "503":
-		c.Desk = nil
+		c.Service = nil
 	}
 }
 
 // Who has no token, and who sends too many wrong ones, gets what the file says.
 func TestRefusalsAreAsTheFileSays(t *testing.T) {
 	for _, r := range api.Routes() {
-		h := newHouse(t, func(c *api.Config) {
+		h := newFixture(t, func(c *api.Config) {
 			c.Auth = api.NewAuth(func() string { return goodToken }, c.Logger)
 		})
 		if status, body := h.ask(t, h.request(t, r), false); status != http.StatusUnauthorized {
@@ -394,8 +398,8 @@ func TestRefusalsAreAsTheFileSays(t *testing.T) {
 				t.Errorf("%s %s, wrong token %d: %d %s; want %d", r.Method, r.Path, n, status, body, want)
 			}
 		}
-		if h.desk.was() != "" {
-			t.Errorf("%s %s: the desk was asked %s", r.Method, r.Path, h.desk.was())
+		if h.service.was() != "" {
+			t.Errorf("%s %s: the service was asked %s", r.Method, r.Path, h.service.was())
 		}
 	}
 }

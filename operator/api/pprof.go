@@ -35,7 +35,10 @@ func inTime(h http.HandlerFunc) http.Handler {
 		raw := strings.TrimSpace(r.URL.Query().Get("seconds"))
 		seconds, err := strconv.ParseFloat(raw, 64)
 		if raw != "" && (err != nil || !(seconds > 0 && seconds <= maxProfile.Seconds())) {
-			plain(w, http.StatusBadRequest, fmt.Sprintf("seconds must be more than 0 and at most %.0f.", maxProfile.Seconds()))
+			plain(
+				w, http.StatusBadRequest,
+				fmt.Sprintf("seconds must be more than 0 and at most %.0f.", maxProfile.Seconds()),
+			)
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")

@@ -77,7 +77,9 @@ func (h readyz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(report{results, status == http.StatusOK, warnings}) // the client is gone: nobody to tell
+		_ = json.NewEncoder(w).Encode(
+			report{results, status == http.StatusOK, warnings},
+		) // the client is gone: nobody to tell
 		return
 	}
 	var lines []string
@@ -114,11 +116,11 @@ const recentFor = time.Second
 // that costs something must not run for each request. The zero value is ready for use.
 type Recent struct {
 	mu   sync.Mutex
-	last *answer // guarded by mu; nil: there was no question yet
+	last *checkRun // guarded by mu; nil: there was no question yet
 }
 
 // answer is what one run of a check returned.
-type answer struct {
+type checkRun struct {
 	began time.Time
 	ended chan struct{} // closed when err is set
 	err   error
@@ -138,13 +140,13 @@ func (r *Recent) Ask(ctx context.Context, ready func(context.Context) error) err
 }
 
 // answer returns the answer that holds, or one that is being found.
-func (r *Recent) answer(ctx context.Context, ready func(context.Context) error) *answer {
+func (r *Recent) answer(ctx context.Context, ready func(context.Context) error) *checkRun {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last.holds() {
 		return r.last
 	}
-	a := &answer{began: time.Now(), ended: make(chan struct{})}
+	a := &checkRun{began: time.Now(), ended: make(chan struct{})}
 	r.last = a
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
 	go func() {
@@ -156,7 +158,7 @@ func (r *Recent) answer(ctx context.Context, ready func(context.Context) error) 
 }
 
 // holds reports whether there is an answer of the last second, or will be one.
-func (a *answer) holds() bool {
+func (a *checkRun) holds() bool {
 	if a == nil {
 		return false
 	}

@@ -17,8 +17,10 @@ func routes() []route {
 		{method: http.MethodGet, path: "/notifications/{id}", parameters: []string{"topic"}, serve: (*api).notification},
 		{
 			method: http.MethodGet, path: "/subscriptions",
-			parameters: []string{"topic", "contains", "host", "state", "gapped", "lag_over", "lease_under", "after", "limit"},
-			serve:      (*api).subscriptions,
+			parameters: []string{
+				"topic", "contains", "host", "state", "gapped", "lag_over", "lease_under", "after", "limit",
+			},
+			serve: (*api).subscriptions,
 		},
 		{method: http.MethodGet, path: "/subscriptions/{id}", serve: (*api).subscription},
 		{method: http.MethodDelete, path: "/subscriptions/{id}", parameters: []string{"reason"}, serve: (*api).remove},
@@ -54,7 +56,9 @@ func API(cfg Config) http.Handler {
 		byPath[o.path][o.method] = o
 	}
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := Refusal(http.StatusNotFound, "There is no such path in the API: "+apiRoot+"/openapi.yaml lists what there is.")
+		p := Refusal(
+			http.StatusNotFound, "There is no such path in the API: "+apiRoot+"/openapi.yaml lists what there is.",
+		)
 		p.Parameter = "path" // a program tells it by that from a thing that is not there
 		a.refuse(w, r, p)
 	})

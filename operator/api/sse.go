@@ -31,7 +31,7 @@ func (a *api) openStream(w http.ResponseWriter, r *request) (s *Stream, closed f
 
 // events streams the overview. A stream that was opened has no error any more.
 func (a *api) events(w http.ResponseWriter, r *request) error {
-	if _, err := a.desk(r); err != nil {
+	if _, err := a.service(r); err != nil {
 		return err
 	}
 	s, closed, err := a.openStream(w, r)
@@ -44,7 +44,7 @@ func (a *api) events(w http.ResponseWriter, r *request) error {
 	every := time.NewTicker(overviewEvery)
 	defer every.Stop()
 	for {
-		o, err := a.latest.Ask(r.Context(), a.Desk, overviewEvery/2, answerWithin)
+		o, err := a.latest.Ask(r.Context(), a.Service, overviewEvery/2, answerWithin)
 		if err := s.sendEvent(event{"overview", o, err}); err != nil {
 			return nil // nobody reads, or may
 		}
@@ -93,7 +93,7 @@ func (s *Stream) sendEvent(e event) error {
 // listen streams what a test callback hears, until the client goes or maxListen.
 func (a *api) listen(w http.ResponseWriter, r *request) error {
 	topic := r.topic(true)
-	desk, err := a.desk(r)
+	desk, err := a.service(r)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (a *api) listen(w http.ResponseWriter, r *request) error {
 // check streams the findings of a check, and then its summary.
 func (a *api) check(w http.ResponseWriter, r *request) error {
 	place := r.url("url", "it is the URL of a Source, of a topic, or of one of its documents")
-	desk, err := a.desk(r)
+	desk, err := a.service(r)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,9 @@ func (a *api) check(w http.ResponseWriter, r *request) error {
 
 // stream sends the events that produce makes, until it returns, the client goes, or maxListen
 // is over.
-func (a *api) stream(w http.ResponseWriter, r *request, produce func(ctx context.Context, send func(event) bool)) error {
+func (a *api) stream(
+	w http.ResponseWriter, r *request, produce func(ctx context.Context, send func(event) bool),
+) error {
 	s, closed, err := a.openStream(w, r)
 	if closed != nil {
 		defer closed()

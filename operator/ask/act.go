@@ -54,7 +54,10 @@ func (*Replay) Help() string {
 func (f *Replay) Run(ctx context.Context, call Call) error {
 	return call.with(ctx, Everything, func(c *Client) error {
 		var r operator.Replay
-		text, err := c.do(ctx, http.MethodPost, "/subscriptions/"+f.ID.String()+"/replay", api.ReplayWish{From: f.From, Last: f.To}, &r)
+		text, err := c.do(
+			ctx, http.MethodPost, "/subscriptions/"+f.ID.String()+"/replay",
+			api.ReplayRequest{From: f.From, Last: f.To}, &r,
+		)
 		return call.say(text, err, "hub delivers %d to %d to %s once more%s", r.Next, r.Last, f.ID, c.when())
 	})
 }
@@ -110,7 +113,9 @@ func (f *Trim) Run(ctx context.Context, call Call) error {
 			return err
 		}
 		if topic.Head > 0 && f.Before > topic.Head+1 { // it was to be another number, or another topic
-			return fmt.Errorf("--before %d is beyond the newest, which is %d: give %d at most", f.Before, topic.Head, topic.Head+1)
+			return fmt.Errorf(
+				"--before %d is beyond the newest, which is %d: give %d at most", f.Before, topic.Head, topic.Head+1,
+			)
 		}
 		what := fmt.Sprintf("The notifications of %s with numbers below %d go (it has %d to %d; %s behind)",
 			legible.Text(topic.Topic), f.Before, topic.First, topic.Head, count(topic.Behind, "subscription"))
@@ -118,12 +123,15 @@ func (f *Trim) Run(ctx context.Context, call Call) error {
 			return err
 		}
 		var done operator.TrimResult
-		text, err := c.do(ctx, http.MethodPost, "/topic/trim", api.TrimWish{Topic: f.URL, Before: f.Before}, &done)
+		text, err := c.do(ctx, http.MethodPost, "/topic/trim", api.TrimRequest{Topic: f.URL, Before: f.Before}, &done)
 		if err != nil {
 			return err
 		}
-		tellCoverage(call.Stderr, operator.Coverage{Trouble: done.Trouble})
-		return call.say(text, nil, "hub trimmed %s: %s and %s went", legible.Text(topic.Topic), count(done.Notifications, "notification"), size(done.Bytes))
+		printCoverage(call.Stderr, operator.Coverage{Trouble: done.Trouble})
+		return call.say(
+			text, nil, "hub trimmed %s: %s and %s went", legible.Text(topic.Topic),
+			count(done.Notifications, "notification"), size(done.Bytes),
+		)
 	})
 }
 
@@ -134,7 +142,7 @@ type LogLevel struct {
 
 // Help says what the flags do not.
 func (*LogLevel) Help() string {
-	return "It counts until the hub ends. Of several hubs on a Redis each has its own: --ask says which."
+	return "It counts until the hub ends. Of several hubs on a Redis each has its own: --admin-url says which."
 }
 
 // Run implements Command.
@@ -142,14 +150,18 @@ func (f *LogLevel) Run(ctx context.Context, call Call) error {
 	return call.with(ctx, Settings, func(c *Client) error {
 		switch {
 		case c.shared:
-			return errors.New("of the hubs on a Redis each has its own: say which with --ask URL, the URL of its operator's listener (--admin)")
+			return errors.New(
+				"of the hubs on a Redis each has its own: say which with --admin-url URL, the URL of its operator's listener (--admin)",
+			)
 		case !c.Online:
-			return errors.New("no hub works on the store: start one, or name one elsewhere with --ask URL, the URL of its operator's listener (--admin)")
+			return errors.New(
+				"no hub works on the store: start one, or name one elsewhere with --admin-url URL, the URL of its operator's listener (--admin)",
+			)
 		}
-		var answer api.LevelAnswer
+		var answer api.LevelResponse
 		method, wish := http.MethodGet, any(nil)
 		if f.Level != "" {
-			method, wish = http.MethodPut, api.LevelAnswer{Level: f.Level}
+			method, wish = http.MethodPut, api.LevelResponse{Level: f.Level}
 		}
 		text, err := c.do(ctx, method, "/log-level", wish, &answer)
 		return call.say(text, err, "%s", legible.Text(answer.Level))

@@ -1,7 +1,7 @@
 // Package ask is what the commands of an operator do (hub topics, hub show, hub source, …):
 // each asks the API (package api), as the page asks its desk, and prints what it answers.
 //
-//	command ──▶ Client ─┬─ AtListener   the hub at an operator's listener (--ask)
+//	command ──▶ Client ─┬─ AtListener   the hub at an operator's listener (--admin-url)
 //	                    ├─ AtSocket     the hub that has the store open
 //	                    └─ Here         a store that no hub has open, or a Redis: this process
 //	                                    answers, by the same handlers
@@ -150,7 +150,7 @@ func query(pairs ...any) string {
 }
 
 // tellMore says on stderr how to see what comes next.
-func tellMore(stderr io.Writer, next string) {
+func printMore(stderr io.Writer, next string) {
 	if next != "" {
 		fmt.Fprintf(stderr, "hub: there are more: --all, or --after %s\n", quoted(next))
 	}
@@ -167,7 +167,7 @@ func quoted(word string) string {
 }
 
 // tellCoverage says on stderr what an answer is not about.
-func tellCoverage(stderr io.Writer, c operator.Coverage) {
+func printCoverage(stderr io.Writer, c operator.Coverage) {
 	switch {
 	case c.MissingShards == 0:
 		for _, line := range c.Trouble {

@@ -29,7 +29,12 @@ func callTo(listener string, out io.Writer) ask.Call {
 // What another answers does nothing to the terminal, and forges no line.
 func TestAnswersAreLegible(t *testing.T) {
 	const evil = "bad \x1b]0;OWNED\a \u009b31m\nhub: forged"
-	list, err := json.Marshal(operator.TopicPage{Topics: []operator.Topic{{Topic: evil}}, Next: evil, Coverage: operator.Coverage{MissingShards: 3, Trouble: []string{evil}}})
+	list, err := json.Marshal(
+		operator.TopicPage{
+			Topics: []operator.Topic{{Topic: evil}}, Next: evil,
+			Coverage: operator.Coverage{MissingShards: 3, Trouble: []string{evil}},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,14 +42,14 @@ func TestAnswersAreLegible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	level, err := json.Marshal(api.LevelAnswer{Level: evil})
+	level, err := json.Marshal(api.LevelResponse{Level: evil})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/api/v1/version":
-			version, _ := json.Marshal(api.VersionAnswer{Version: evil})
+			version, _ := json.Marshal(api.VersionResponse{Version: evil})
 			_, _ = w.Write(version)
 		case "/api/v1/topics":
 			_, _ = w.Write(list)

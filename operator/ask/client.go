@@ -84,7 +84,9 @@ func AtSocket(ctx context.Context, dial func(context.Context) (net.Conn, error))
 
 // Here asks an API that this process serves to itself, until Close, which calls end then. shared
 // says that hubs may work on its store at the same time.
-func Here(ctx context.Context, serve http.Handler, shared bool, end func() error, logger *slog.Logger) (*Client, error) {
+func InProcess(
+	ctx context.Context, serve http.Handler, shared bool, end func() error, logger *slog.Logger,
+) (*Client, error) {
 	ln, closed := newPipe(), make(chan struct{})
 	srv := &http.Server{
 		Handler: serve, ReadHeaderTimeout: answerWithin,
@@ -107,7 +109,9 @@ func newClient(hub string, dial dialer, secure *tls.Config) *Client {
 	return &Client{
 		base: hub + "/api/v1", close: func() error { return nil },
 		client: &http.Client{
-			Transport:     &http.Transport{Proxy: nil, DialContext: dial, TLSClientConfig: secure, DisableCompression: true},
+			Transport: &http.Transport{
+				Proxy: nil, DialContext: dial, TLSClientConfig: secure, DisableCompression: true,
+			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
@@ -115,7 +119,7 @@ func newClient(hub string, dial dialer, secure *tls.Config) *Client {
 
 // greeted learns who answers. Where nobody does it closes the Client.
 func (c *Client) greeted(ctx context.Context) (*Client, error) {
-	var who api.VersionAnswer
+	var who api.VersionResponse
 	if _, err := c.read(ctx, "/version", &who); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -208,11 +212,17 @@ func (c *Client) refused(resp *http.Response) error {
 	case resp.StatusCode == http.StatusNotFound && !said && c.listener:
 		return errors.New("that is no operator's listener (--admin), or that of an older hub")
 	case resp.StatusCode == http.StatusNotFound && (!said || p.Parameter == "path"):
-		return fmt.Errorf("the hub that runs is %s and does not know this command: restart it, or stop it first", cmp.Or(c.Version, "an older version"))
+		return fmt.Errorf(
+			"the hub that runs is %s and does not know this command: restart it, or stop it first",
+			cmp.Or(c.Version, "an older version"),
+		)
 	case said:
 		return Refused{resp.StatusCode, legible.Text(strings.TrimSuffix(p.Detail, "."))}
 	}
-	return Refused{resp.StatusCode, legible.Text(fmt.Sprintf("the answer is %s: %s", resp.Status, strings.TrimSpace(string(text))))}
+	return Refused{
+		resp.StatusCode,
+		legible.Text(fmt.Sprintf("the answer is %s: %s", resp.Status, strings.TrimSpace(string(text)))),
+	}
 }
 
 // Drop reads what is left of an answer, so far as that is little, and closes it.

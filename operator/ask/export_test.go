@@ -4,7 +4,7 @@ package ask
 var (
 	Table, Row, Short, Size, Moment = table, row, short, size, moment
 	Quoted, Query                   = quoted, query
-	PrintJSON, TellCoverage         = printJSON, tellCoverage
+	PrintJSON, TellCoverage         = printJSON, printCoverage
 	PrintSubscription               = printSubscription
 	PrintNotification               = printNotification
 )

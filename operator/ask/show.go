@@ -29,7 +29,9 @@ func (f *Show) Run(ctx context.Context, call Call) error {
 			var s operator.SubscriptionDetail
 			text, err := c.read(ctx, "/subscriptions/"+f.ID.String(), &s)
 			if !isStatus(err, http.StatusNotFound) {
-				return call.show(text, err, func() error { return printSubscription(call.Stdout, s, c.Online || c.shared) })
+				return call.show(
+					text, err, func() error { return printSubscription(call.Stdout, s, c.Online || c.shared) },
+				)
 			}
 		}
 		var n operator.NotificationDetail
@@ -39,7 +41,7 @@ func (f *Show) Run(ctx context.Context, call Call) error {
 		}
 		err = call.show(text, err, func() error { return printNotification(call.Stdout, n) })
 		if err == nil && !call.JSON {
-			tellCoverage(call.Stderr, n.Coverage)
+			printCoverage(call.Stderr, n.Coverage)
 		}
 		return err
 	})
@@ -53,8 +55,8 @@ func printSubscription(stdout io.Writer, s operator.SubscriptionDetail, running 
 	row(t, "callback", s.Callback)
 	row(t, "state", stateText(s.Subscription))
 	row(t, "position", fmt.Sprintf("%d; the newest is %d; it began after %d", s.Settled, s.Head, s.Start))
-	if !s.WaitingSince.IsZero() {
-		row(t, "waits since", moment(s.WaitingSince))
+	if !s.LagSince.IsZero() {
+		row(t, "waits since", moment(s.LagSince))
 	}
 	switch {
 	case s.State == operator.StateInFlight:
@@ -75,7 +77,7 @@ func printSubscription(stdout io.Writer, s operator.SubscriptionDetail, running 
 	if s.Process != operator.Alone {
 		row(t, "hub process", dash(s.Process))
 	}
-	if s.Listener {
+	if s.TestCallback {
 		row(t, "listener", "yes: it is the hub's own test callback")
 	}
 	if !running {
@@ -94,7 +96,10 @@ func stateText(s operator.Subscription) string {
 	if s.Failures == 0 {
 		return s.State
 	}
-	return fmt.Sprintf("%s: %s in a row, the last %s", s.State, count(int(s.Failures), "failure"), outcome(s.LastClass, s.LastStatus))
+	return fmt.Sprintf(
+		"%s: %s in a row, the last %s", s.State, count(int(s.Failures), "failure"),
+		outcome(s.LastClass, s.LastStatus),
+	)
 }
 
 func printAttempts(stdout io.Writer, attempts []operator.Attempt) error {
@@ -114,7 +119,10 @@ func printAttempts(stdout io.Writer, attempts []operator.Attempt) error {
 	if err := t.Flush(); err != nil || !holes(attempts) {
 		return err
 	}
-	_, err := fmt.Fprintln(stdout, "Deliveries are remembered for less long than failures: numbers that are not here may have been delivered.")
+	_, err := fmt.Fprintln(
+		stdout,
+		"Deliveries are remembered for less long than failures: numbers that are not here may have been delivered.",
+	)
 	return err
 }
 
@@ -184,7 +192,10 @@ func verdictOf(t operator.Tally, missing int) string {
 	left := t.Subscribers - t.Delivered
 	switch {
 	case missing > 0:
-		return fmt.Sprintf("Delivered to %d of %d, as far as is known: %d of 64 shards did not answer.", t.Delivered, t.Subscribers, missing)
+		return fmt.Sprintf(
+			"Delivered to %d of %d, as far as is known: %d of 64 shards did not answer.",
+			t.Delivered, t.Subscribers, missing,
+		)
 	case t.Subscribers == 0:
 		return "No subscription that stands now began before it."
 	case left == 0:

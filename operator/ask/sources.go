@@ -50,7 +50,7 @@ func (f *SourceAdd) Validate() error {
 func (f *SourceAdd) Run(ctx context.Context, call Call) error {
 	made, c := call.Absent() != nil, sourceChange{call: call, name: f.Name}
 	err := f.issue(call.Stdout, false, func(hash source.Hash) (operator.NewSource, error) {
-		return c.make(ctx, http.MethodPost, "/sources", api.SourceWish{Name: f.Name, Prefixes: f.Prefixes, Hash: hash})
+		return c.make(ctx, http.MethodPost, "/sources", api.SourceRequest{Name: f.Name, Prefixes: f.Prefixes, Hash: hash})
 	})
 	if err != nil {
 		return err
@@ -58,7 +58,10 @@ func (f *SourceAdd) Run(ctx context.Context, call Call) error {
 	if made {
 		fmt.Fprintf(call.Stderr, "hub: there was no store at %s: it was made\n", call.Store)
 	}
-	fmt.Fprintf(call.Stderr, "hub: Source %s may publish to %s. Its token is %s.\n", f.Name, strings.Join(f.Prefixes, ", "), f.where())
+	fmt.Fprintf(
+		call.Stderr, "hub: Source %s may publish to %s. Its token is %s.\n", f.Name,
+		strings.Join(f.Prefixes, ", "), f.where(),
+	)
 	warnOpen(call.Stderr, c.publishers)
 	return nil
 }
@@ -77,12 +80,16 @@ func (f *SourceRotate) Run(ctx context.Context, call Call) error {
 	}
 	c := sourceChange{call: call, name: f.Name}
 	err := f.issue(call.Stdout, true, func(hash source.Hash) (operator.NewSource, error) {
-		return c.make(ctx, http.MethodPost, "/sources/"+url.PathEscape(f.Name)+"/rotate", api.TokenWish{Hash: hash})
+		return c.make(ctx, http.MethodPost, "/sources/"+url.PathEscape(f.Name)+"/rotate", api.TokenRequest{Hash: hash})
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(call.Stderr, "hub: Source %s has another token, which is %s. The one before is refused%s.\n", f.Name, f.where(), c.from())
+	fmt.Fprintf(
+		call.Stderr,
+		"hub: Source %s has another token, which is %s. The one before is refused%s.\n", f.Name,
+		f.where(), c.from(),
+	)
 	warnOpen(call.Stderr, c.publishers)
 	return nil
 }
@@ -135,7 +142,10 @@ func (c *sourceChange) refused(err error) error {
 	case isStatus(err, http.StatusNotFound):
 		return fmt.Errorf("there is no Source %q: hub source list names them", c.name)
 	case isStatus(err, http.StatusConflict) && strings.Contains(err.Error(), "already: rotate"):
-		return fmt.Errorf("there is a Source %q already: hub source rotate gives it another token; to give it other prefixes, revoke it first", c.name)
+		return fmt.Errorf(
+			"there is a Source %q already: hub source rotate gives it another token; to give it other prefixes, revoke it first",
+			c.name,
+		)
 	}
 	return err
 }
@@ -154,9 +164,15 @@ func warnOpen(stderr io.Writer, publishers string) {
 	switch publishers {
 	case api.Registered:
 	case api.Everybody:
-		fmt.Fprintln(stderr, "hub: this hub runs with --publishers open: everybody may publish, and tokens mean nothing until it runs with --publishers registered")
+		fmt.Fprintln(
+			stderr,
+			"hub: this hub runs with --publishers open: everybody may publish, and tokens mean nothing until it runs with --publishers registered",
+		)
 	default:
-		fmt.Fprintln(stderr, "hub: this counts where the hub runs with --publishers registered; without that everybody may publish")
+		fmt.Fprintln(
+			stderr,
+			"hub: this counts where the hub runs with --publishers registered; without that everybody may publish",
+		)
 	}
 }
 
@@ -240,11 +256,15 @@ func (f tokenFlags) print(stdout io.Writer, s operator.NewSource, line string) e
 
 // write has the file ready before the token counts, so that what could go wrong with it does
 // so before.
-func (f tokenFlags) write(token source.Token, keep func(source.Hash) (operator.NewSource, error)) (kept operator.NewSource, err error) {
+func (f tokenFlags) write(
+	token source.Token, keep func(source.Hash) (operator.NewSource, error),
+) (kept operator.NewSource, err error) {
 	part := f.TokenFile + ".part"
 	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return kept, fmt.Errorf("--token-file %s: another command is writing it, or left %s behind: remove that", f.TokenFile, part)
+		return kept, fmt.Errorf(
+			"--token-file %s: another command is writing it, or left %s behind: remove that", f.TokenFile, part,
+		)
 	}
 	if err != nil {
 		return kept, fmt.Errorf("--token-file: %w", err)

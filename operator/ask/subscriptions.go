@@ -57,15 +57,18 @@ func (f *Subscriptions) Run(ctx context.Context, call Call) error {
 				return last.Next, printJSON(call.Stdout, text)
 			}
 			for _, s := range last.Subscriptions {
-				row(t, stateOf(s), lagOf(s), span(seconds(s.LeaseSeconds)), s.ID, host(s.CallbackHost, hosts), short(s.Topic, topics))
+				row(
+					t, stateOf(s), lagOf(s), span(seconds(s.LeaseSeconds)), s.ID,
+					host(s.CallbackHost, hosts), short(s.Topic, topics),
+				)
 			}
 			shown += len(last.Subscriptions)
 			return last.Next, t.Flush()
 		})
 		if err == nil && !call.JSON {
 			fmt.Fprintf(call.Stderr, "hub: %d of %s\n", shown, count(last.Matching, "subscription"))
-			tellMore(call.Stderr, next)
-			tellCoverage(call.Stderr, last.Coverage)
+			printMore(call.Stderr, next)
+			printCoverage(call.Stderr, last.Coverage)
 		}
 		return err
 	})

@@ -64,7 +64,9 @@ func TestAttemptsForPeople(t *testing.T) {
 	past := time.Now().Add(-time.Minute)
 	for state, want := range map[string]string{operator.StateInFlight: "now", operator.StateFailing: "in 0ms"} {
 		var out bytes.Buffer
-		n := operator.NotificationDetail{Missing: []operator.Missing{{Subscription: operator.Subscription{State: state, NextAttempt: past, CallbackHost: "host"}}}}
+		n := operator.NotificationDetail{
+			Missing: []operator.Missing{{Subscription: operator.Subscription{State: state, NextAttempt: past, CallbackHost: "host"}}},
+		}
 		if err := ask.PrintNotification(&out, n); err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +83,9 @@ func TestAttemptsForPeople(t *testing.T) {
 		}
 		return out.String()
 	}
-	if out := said(operator.SubscriptionDetail{Subscription: operator.Subscription{State: operator.StateInFlight, NextAttempt: past}}); !regexp.MustCompile(`(?m)^next attempt +now$`).MatchString(out) {
+	if out := said(
+		operator.SubscriptionDetail{Subscription: operator.Subscription{State: operator.StateInFlight, NextAttempt: past}},
+	); !regexp.MustCompile(`(?m)^next attempt +now$`).MatchString(out) {
 		t.Errorf("an attempt under way:\n%s", out)
 	}
 	const holes = "Deliveries are remembered for less long than failures"
@@ -142,7 +146,9 @@ func TestSure(t *testing.T) {
 	if err := ask.Sure(true, ask.Call{Stdin: strings.NewReader(""), Stderr: &out}, "All goes"); err != nil || out.Len() > 0 {
 		t.Errorf("with --yes: %v %q", err, &out)
 	}
-	if err := ask.Sure(false, ask.Call{Stdin: strings.NewReader("y\n"), Stderr: &out}, "All goes"); err == nil || !strings.Contains(err.Error(), "All goes. It cannot be undone: give --yes") {
+	if err := ask.Sure(
+		false, ask.Call{Stdin: strings.NewReader("y\n"), Stderr: &out}, "All goes",
+	); err == nil || !strings.Contains(err.Error(), "All goes. It cannot be undone: give --yes") {
 		t.Errorf("a pipe that says yes: %v", err)
 	}
 }

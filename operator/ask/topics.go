@@ -28,7 +28,11 @@ func (f *Topics) Run(ctx context.Context, call Call) error {
 		var last operator.Coverage
 		next, err := f.pages(func(after string, limit int) (string, error) {
 			var page operator.TopicPage
-			text, err := c.read(ctx, "/topics"+query("contains", f.Contains, "failing", f.Failing, "after", after, "limit", limit), &page)
+			text, err := c.read(
+				ctx,
+				"/topics"+query("contains", f.Contains, "failing", f.Failing, "after", after, "limit", limit),
+				&page,
+			)
 			if err != nil {
 				return "", err
 			}
@@ -36,13 +40,16 @@ func (f *Topics) Run(ctx context.Context, call Call) error {
 				return page.Next, printJSON(call.Stdout, text)
 			}
 			for _, topic := range page.Topics {
-				row(t, topic.Subscriptions, topic.Behind, topic.Failing, topic.Head, size(topic.Bytes), ago(topic.Published), topic.Topic)
+				row(
+					t, topic.Subscriptions, topic.Behind, topic.Failing, topic.Head,
+					size(topic.Bytes), ago(topic.Published), topic.Topic,
+				)
 			}
 			return page.Next, t.Flush()
 		})
 		if err == nil && !call.JSON {
-			tellMore(call.Stderr, next)
-			tellCoverage(call.Stderr, last)
+			printMore(call.Stderr, next)
+			printCoverage(call.Stderr, last)
 		}
 		return err
 	})
@@ -94,7 +101,7 @@ func (f *Topic) Run(ctx context.Context, call Call) error {
 		if page.Next > 0 {
 			fmt.Fprintf(call.Stderr, "hub: there are older ones: --before %d\n", page.Next)
 		}
-		tellCoverage(call.Stderr, page.Coverage)
+		printCoverage(call.Stderr, page.Coverage)
 		return nil
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"carillon/delivery/send"
 	"carillon/operator"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // Deliveries are those of a store that no hub works on: seen, and not made.
@@ -52,14 +53,17 @@ func (nobody) Remove(context.Context, subscription.Subscription) (bool, error) {
 // Read takes all shards of a store and reads them. Close it before the store.
 func Read(ctx context.Context, store Store, logger *slog.Logger) (*Deliveries, error) {
 	surety := &subscription.Surety{}
-	seen, err := dispatch.New(dispatch.Config{Surety: surety}, dispatch.Stores{Log: store.Log, Cursors: store.Cursors}, nobody{}, nobody{}, logger, nil)
+	seen, err := dispatch.New(
+		dispatch.Config{Surety: surety}, dispatch.Stores{Log: store.Log, Cursors: store.Cursors},
+		nobody{}, nobody{}, logger, nil,
+	)
 	if err != nil {
 		return nil, err
 	}
 	own, release := context.WithCancel(context.WithoutCancel(ctx))
 	var owning errgroup.Group
 	taken := make(chan struct{})
-	holder := &takingAll{Dispatcher: seen, Surety: surety, left: subscription.Shards, done: taken}
+	holder := &reader{Dispatcher: seen, Surety: surety, left: subscription.Shards, done: taken}
 	ended := make(chan struct{})
 	owning.Go(func() error { defer close(ended); return store.Shards.Run(own, holder) })
 	d := &Deliveries{Dispatcher: seen, cursors: store.Cursors, end: func() error { release(); return owning.Wait() }}
@@ -81,7 +85,7 @@ func Read(ctx context.Context, store Store, logger *slog.Logger) (*Deliveries, e
 func (d *Deliveries) Close() error { return d.end() }
 
 // takingAll is the holder of all shards.
-type takingAll struct {
+type reader struct {
 	*dispatch.Dispatcher
 	*subscription.Surety
 	left int // shards to be taken. One Gained or Lost at a time.
@@ -89,7 +93,7 @@ type takingAll struct {
 }
 
 // Gained reads a shard.
-func (t *takingAll) Gained(ctx context.Context, tenure delivery.Tenure) error {
+func (t *reader) Gained(ctx context.Context, tenure delivery.Tenure) error {
 	err := t.Dispatcher.Gained(ctx, tenure)
 	if err == nil {
 		if t.left--; t.left == 0 {
@@ -109,8 +113,8 @@ func (d *Deliveries) readHeads(ctx context.Context, log delivery.Reader) error {
 		if err != nil {
 			return err
 		}
-		for i, topic := range some {
-			d.Published(topic, heads[i])
+		for i, key := range some {
+			d.Published(key, heads[i])
 		}
 	}
 	return nil
@@ -120,7 +124,7 @@ func (d *Deliveries) readHeads(ctx context.Context, log delivery.Reader) error {
 func (d *Deliveries) TopicCounts(ctx context.Context) ([]report.TopicCount, error) {
 	byTopic := map[string]*report.TopicCount{}
 	err := d.Each(ctx, "", func(one report.Standing) bool {
-		key := subscription.Key(one.Subscription.Topic)
+		key := topic.Key(one.Subscription.Topic)
 		c := byTopic[key]
 		if c == nil {
 			c = &report.TopicCount{Topic: key}
@@ -173,5 +177,7 @@ func (d *Deliveries) RetryNow(ctx context.Context, id subscription.ID) error {
 	}
 	p := one.Position
 	p.NextAttempt = time.Time{}
-	return d.cursors.Save(ctx, []delivery.Batch{{Tenure: held[at], Advances: []delivery.Advance{{Subscription: id, Position: p}}}})
+	return d.cursors.Save(
+		ctx, []delivery.Batch{{Tenure: held[at], Advances: []delivery.Advance{{Subscription: id, Position: p}}}},
+	)
 }

@@ -26,17 +26,17 @@ import (
 	"carillon/operator/page"
 )
 
-func serve(t *testing.T, d *desk) string {
+func serve(t *testing.T, d *fakeService) string {
 	t.Helper()
 	s := httptest.NewServer(page.New(page.Config{
-		Desk: d, Version: "0.6.0", Level: &level{name: "info"}, Every: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		Service: d, Version: "0.6.0", Level: &level{name: "info"}, Every: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
 // views are pages to look at.
-func views(d *desk) map[string]string {
+func views(d *fakeService) map[string]string {
 	sub, busy := d.subs[0], d.topics[3]
 	for _, s := range d.subs {
 		if s.State == "failing" {
@@ -70,11 +70,11 @@ func TestPictures(t *testing.T) {
 		return
 	}
 	b := browsertest.Start(t)
-	world := newWorld()
-	worlds := map[string]string{"": serve(t, world), "empty-": serve(t, newEmpty()), "troubled-": serve(t, newTroubled())}
-	for prefix, origin := range worlds {
+	full := newFixture()
+	servers := map[string]string{"": serve(t, full), "empty-": serve(t, newEmpty()), "troubled-": serve(t, newTroubled())}
+	for prefix, origin := range servers {
 		tab := b.Tab(t, origin)
-		for name, path := range views(world) {
+		for name, path := range views(full) {
 			if prefix != "" && !slices.Contains([]string{"overview", "topics", "subscriptions", "sources"}, name) {
 				continue
 			}
@@ -100,7 +100,7 @@ func TestOverviewPicture(t *testing.T) {
 	sum := sha256.New()
 	for _, name := range []string{
 		"html/layout.html", "html/overview.html", "html/parts.html", "static/icon.svg", "static/page.css",
-		"chart.go", "overview.go", "world_test.go",
+		"chart.go", "overview.go", "fixture_test.go",
 	} {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -110,7 +110,7 @@ func TestOverviewPicture(t *testing.T) {
 	}
 	digest := fmt.Sprintf("%x\n", sum.Sum(nil))
 	if *update {
-		tab := browsertest.Start(t).Tab(t, serve(t, newWorld()))
+		tab := browsertest.Start(t).Tab(t, serve(t, newFixture()))
 		tab.Window(1280, 900, false)
 		tab.Open("/")
 		tab.Picture(picture)
@@ -123,7 +123,9 @@ func TestOverviewPicture(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(drawn) != digest {
-		t.Error("the overview has changed since its picture was drawn: draw it with go test ./operator/page -run TestOverviewPicture -update, and look at it")
+		t.Error(
+			"the overview has changed since its picture was drawn: draw it with go test ./operator/page -run TestOverviewPicture -update, and look at it",
+		)
 	}
 	file, err := os.Open(picture)
 	if err != nil {
@@ -139,10 +141,10 @@ func TestOverviewPicture(t *testing.T) {
 // rows. One that is really joined to a hub is in cmd/hub.
 func TestInBrowser(t *testing.T) {
 	b := browsertest.Start(t)
-	d := newWorld()
+	d := newFixture()
 	origin := serve(t, d)
 	t.Run("every view fits and can be read", func(t *testing.T) { everyViewFits(t, b.Tab(t, origin), d) })
-	t.Run("the overview goes on by itself", func(t *testing.T) { overviewGoesOn(t, b, newWorld()) })
+	t.Run("the overview goes on by itself", func(t *testing.T) { overviewGoesOn(t, b, newFixture()) })
 	t.Run("by keyboard alone", func(t *testing.T) { byKeyboard(t, b.Tab(t, origin), d) })
 	t.Run("without JavaScript", func(t *testing.T) { withoutScripts(t, b.Tab(t, origin), d) })
 	t.Run("hostile text is text", func(t *testing.T) { hostileTextIsText(t, b.Tab(t, origin), d) })
@@ -167,7 +169,7 @@ const unreadable = `(() => {
 	return [...new Set(bad)].slice(0, 5).join("\n");
 })()`
 
-func everyViewFits(t *testing.T, tab *browsertest.Tab, d *desk) {
+func everyViewFits(t *testing.T, tab *browsertest.Tab, d *fakeService) {
 	for name, path := range views(d) {
 		if slices.Contains([]string{"retry", "remove", "revoke", "delivered"}, name) {
 			continue // they are made as others are
@@ -189,7 +191,7 @@ func everyViewFits(t *testing.T, tab *browsertest.Tab, d *desk) {
 	}
 }
 
-func overviewGoesOn(t *testing.T, b *browsertest.Browser, d *desk) {
+func overviewGoesOn(t *testing.T, b *browsertest.Browser, d *fakeService) {
 	tab := b.Tab(t, serve(t, d))
 	tab.Open("/")
 	tab.See("1 034 500")
@@ -222,7 +224,9 @@ func tabTo(t *testing.T, tab *browsertest.Tab, name string) {
 	for range 40 {
 		tab.Do(chromedp.KeyEvent(kb.Tab))
 		if browsertest.Ask(tab, chromedp.Evaluate[string](focused)) == name {
-			if outline := browsertest.Ask(tab, chromedp.Evaluate[string](`getComputedStyle(document.activeElement).outlineStyle`)); outline != "solid" {
+			if outline := browsertest.Ask(
+				tab, chromedp.Evaluate[string](`getComputedStyle(document.activeElement).outlineStyle`),
+			); outline != "solid" {
 				t.Errorf("%s has the focus and does not show it: %s", name, outline)
 			}
 			return
@@ -231,7 +235,7 @@ func tabTo(t *testing.T, tab *browsertest.Tab, name string) {
 	t.Fatalf("no Tab leads to %q", name)
 }
 
-func byKeyboard(t *testing.T, tab *browsertest.Tab, d *desk) {
+func byKeyboard(t *testing.T, tab *browsertest.Tab, d *fakeService) {
 	d.done()
 	tab.Open("/subscriptions?state=failing")
 	tabTo(t, tab, "Skip to the content")
@@ -254,7 +258,7 @@ func byKeyboard(t *testing.T, tab *browsertest.Tab, d *desk) {
 	}
 }
 
-func withoutScripts(t *testing.T, tab *browsertest.Tab, d *desk) {
+func withoutScripts(t *testing.T, tab *browsertest.Tab, d *fakeService) {
 	d.done()
 	tab.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
@@ -273,7 +277,7 @@ func withoutScripts(t *testing.T, tab *browsertest.Tab, d *desk) {
 	}
 }
 
-func hostileTextIsText(t *testing.T, tab *browsertest.Tab, d *desk) {
+func hostileTextIsText(t *testing.T, tab *browsertest.Tab, d *fakeService) {
 	tab.Open("/topics?contains=evil")
 	tab.Follow(chromedp.Click(chromedp.CSS("tbody a")))
 	if got := browsertest.Ask(tab, chromedp.Text(chromedp.CSS("h1"))); got != hostileTopic {

@@ -219,7 +219,9 @@ func rates(class, name string, steps []operator.Step, of func(operator.Step) int
 }
 
 // levels are numbers as they are; missing tells which are none.
-func levels(class, name string, steps []operator.Step, of func(operator.Step) float64, missing func(operator.Step) bool) values {
+func levels(
+	class, name string, steps []operator.Step, of func(operator.Step) float64, missing func(operator.Step) bool,
+) values {
 	v := values{class: class, name: name}
 	for _, s := range steps {
 		if missing != nil && missing(s) {

@@ -19,10 +19,10 @@ type checked struct {
 func (p *hubPages) check(w http.ResponseWriter, r *http.Request) error {
 	var v checked
 	s := sheet{Title: "Check", Here: "check"}
-	places, err := placesOf(r)
+	places, err := startsOf(r)
 	switch {
 	case err != nil:
-		s.Error = p.troubleOf(r, err)
+		s.Error = p.errorPageFor(r, err)
 	case len(places) > 0:
 		v = checked{URL: places[0], Live: checkLivePath(places...)}
 	}
@@ -33,7 +33,7 @@ func (p *hubPages) check(w http.ResponseWriter, r *http.Request) error {
 
 // checkLive checks the URLs that the query names, and sends each finding as it is made.
 func (p *hubPages) checkLive(w http.ResponseWriter, r *http.Request) error {
-	places, err := placesOf(r)
+	places, err := startsOf(r)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (p *hubPages) checkLive(w http.ResponseWriter, r *http.Request) error {
 }
 
 // placesOf returns the URLs that the query names. It ignores empty fields of the form.
-func placesOf(r *http.Request) (places []string, err error) {
+func startsOf(r *http.Request) (places []string, err error) {
 	for _, text := range r.URL.Query()["url"] {
 		text = strings.TrimSpace(text)
 		switch {
@@ -70,7 +70,7 @@ const maxPlaces = 100
 func (p *hubPages) checkedPart(r *http.Request, found operator.Checked, err error) []byte {
 	v := struct {
 		operator.Checked
-		Wrong *trouble
-	}{found, p.troubleOf(r, err)}
+		Wrong *errorPage
+	}{found, p.errorPageFor(r, err)}
 	return p.part("check", "checked", v)
 }

@@ -38,7 +38,7 @@ func TestNextAttempt(t *testing.T) {
 		"in a while":             {operator.StateFailing, 11*time.Minute + 50*time.Second, `data-next><span class="rel">in 11 min</span>`},
 		"idle, so there is none": {operator.StateIdle, 0, ""},
 	} {
-		d := newWorld()
+		d := newFixture()
 		s := &d.subs[0]
 		s.State, s.NextAttempt = test.state, time.Time{}
 		if test.next != 0 {
@@ -57,7 +57,7 @@ func TestNextAttempt(t *testing.T) {
 
 // A row of who has not got a notification says it in the same way.
 func TestNextAttemptOfMissing(t *testing.T) {
-	d := newWorld()
+	d := newFixture()
 	topic := d.topics[3]
 	for i := range d.topics {
 		if d.topics[i].Subscriptions == 50_000 {
@@ -67,7 +67,10 @@ func TestNextAttemptOfMissing(t *testing.T) {
 	for i := range d.subs {
 		d.subs[i].NextAttempt = d.now.Add(-22 * time.Second)
 	}
-	body := get(t, pages(d), "/notification?id="+notificationID(topic.Topic, topic.Head).String()+"&topic="+url.QueryEscape(topic.Topic)).Body.String()
+	body := get(
+		t, pages(d),
+		"/notification?id="+notificationID(topic.Topic, topic.Head).String()+"&topic="+url.QueryEscape(topic.Topic),
+	).Body.String()
 	if n := strings.Count(body, `<td data-label="Next attempt"><time`); n < 3 || n != strings.Count(body, `<span class="rel">now</span>`) {
 		t.Errorf("%d rows:\n%s", n, body)
 	}
@@ -75,7 +78,7 @@ func TestNextAttemptOfMissing(t *testing.T) {
 
 // What is not remembered of attempts is not shown as never tried.
 func TestHolesAreTold(t *testing.T) {
-	d := newWorld()
+	d := newFixture()
 	for _, s := range d.subs {
 		body := get(t, pages(d), "/subscription/"+s.ID.String()).Body.String()
 		if told := strings.Contains(body, "what is missing here was tried, too"); told != (len(s.Attempts) > 0) {
@@ -89,7 +92,7 @@ func TestHolesAreTold(t *testing.T) {
 
 // The overview shows the connections to callbacks and topics, and what they take of what they may.
 func TestConnectionsAreShown(t *testing.T) {
-	d := newWorld()
+	d := newFixture()
 	body := get(t, pages(d), "/").Body.String()
 	for name, want := range map[string]string{
 		"Open": "30\u202f178 <small>of 142\u202f848</small>", "Idle": "29\u202f998 <small>2\u202f211 dropped</small>",
@@ -112,7 +115,7 @@ func TestConnectionsAreShown(t *testing.T) {
 // A hub that shares its store with nobody has one process, which needs no name.
 func TestOneProcessHasNoName(t *testing.T) {
 	d := newEmpty()
-	s := newWorld().subs[0]
+	s := newFixture().subs[0]
 	s.Process = d.overview.Processes[0].ID
 	d.subs = append(d.subs, s)
 	if got := factOf(t, get(t, pages(d), "/subscription/"+s.ID.String()).Body.String(), "Delivered by"); got != "" {
@@ -121,15 +124,15 @@ func TestOneProcessHasNoName(t *testing.T) {
 	if body := get(t, pages(d), "/").Body.String(); strings.Contains(body, ">self<") || !strings.Contains(body, "this one") {
 		t.Errorf("the overview names it:\n%s", body)
 	}
-	world := newWorld()
-	if got := factOf(t, get(t, pages(world), "/subscription/"+world.subs[0].ID.String()).Body.String(), "Delivered by"); got != "hub-b-7c9d1f" {
+	full := newFixture()
+	if got := factOf(t, get(t, pages(full), "/subscription/"+full.subs[0].ID.String()).Body.String(), "Delivered by"); got != "hub-b-7c9d1f" {
 		t.Errorf("of several it is %q", got)
 	}
 }
 
 // Subscriptions with callbacks of one host differ in the list, which says how it is ordered.
 func TestSubscriptionsOfOneHost(t *testing.T) {
-	d := newWorld()
+	d := newFixture()
 	d.subs = d.subs[:40]
 	for i := range d.subs {
 		callback := fmt.Sprintf("https://one.example/%d", i)
@@ -151,14 +154,16 @@ func TestSubscriptionsOfOneHost(t *testing.T) {
 func TestTrimThatNotAllAreToldOf(t *testing.T) {
 	d := newTroubled()
 	rec := post(t, pages(d), "/topic/trim", url.Values{"topic": {d.topics[9].Topic}, "before_seq": {"110"}})
-	if body := rec.Body.String(); rec.Code != 200 || !strings.Contains(body, "The log was trimmed: 12 notifications went") || !strings.Contains(body, d.missing.Trouble[0]) {
+	if body := rec.Body.String(); rec.Code != 200 || !strings.Contains(
+		body, "The log was trimmed: 12 notifications went",
+	) || !strings.Contains(body, d.missing.Trouble[0]) {
 		t.Errorf("%d\n%s", rec.Code, body)
 	}
 }
 
 // Who replays is told which numbers there are, and who trims how many wait.
 func TestFormsTellTheNumbers(t *testing.T) {
-	d := newWorld()
+	d := newFixture()
 	s := d.subs[0]
 	for _, topic := range d.topics {
 		if topic.Topic == s.Topic {
@@ -168,7 +173,9 @@ func TestFormsTellTheNumbers(t *testing.T) {
 			}
 		}
 		if topic.Subscriptions == 50_000 {
-			if body := get(t, pages(d), "/topic/trim?topic="+url.QueryEscape(topic.Topic)).Body.String(); !strings.Contains(body, "2\u202f112 subscriptions still have to get something of this topic.") {
+			if body := get(t, pages(d), "/topic/trim?topic="+url.QueryEscape(topic.Topic)).Body.String(); !strings.Contains(
+				body, "2\u202f112 subscriptions still have to get something of this topic.",
+			) {
 				t.Errorf("the trim says\n%s", body)
 			}
 		}
@@ -177,7 +184,7 @@ func TestFormsTellTheNumbers(t *testing.T) {
 
 // A page that is not there says so once.
 func TestTroubleIsToldOnce(t *testing.T) {
-	body := get(t, pages(newWorld()), "/topic?topic=x").Body.String()
+	body := get(t, pages(newFixture()), "/topic?topic=x").Body.String()
 	if n := strings.Count(body, "There is no such thing here"); n != 1 || !strings.Contains(body, "<h1>Not Found</h1>") {
 		t.Errorf("it is told %d times:\n%s", n, body)
 	}

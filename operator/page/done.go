@@ -40,7 +40,9 @@ func trimmed(q url.Values) string {
 }
 
 func trimmedText(r operator.TrimResult) string {
-	return fmt.Sprintf("The log was trimmed: %s went, %s", plural(r.Notifications, "notification", "notifications"), size(r.Bytes))
+	return fmt.Sprintf(
+		"The log was trimmed: %s went, %s", plural(r.Notifications, "notification", "notifications"), size(r.Bytes),
+	)
 }
 
 // done is a path with a note of what was done, for doneText.

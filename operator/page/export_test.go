@@ -20,7 +20,7 @@ const (
 
 // Answer is the sentence that answers whether all have got a notification.
 func Answer(t operator.Tally, missing int) string {
-	a := answerOf(t, missing)
+	a := verdictOf(t, missing)
 	return a.Word + " " + a.Text
 }
 

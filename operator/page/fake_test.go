@@ -28,7 +28,7 @@ const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>'{{.}}`
 const hostileTopic = "https://evil.example/" + hostile
 
 // desk answers from what is in it.
-type desk struct {
+type fakeService struct {
 	mu       sync.Mutex
 	cond     *sync.Cond // of those that await
 	overview operator.Overview
@@ -38,14 +38,14 @@ type desk struct {
 	missing  operator.Coverage
 	err      error    // what every question gets
 	did      []string // what was done
-	heard    []operator.Heard
+	heard    []operator.TestEvent
 	checked  []operator.Checked
 	now      time.Time
 }
 
-var _ api.Desk = (*desk)(nil)
+var _ api.Service = (*fakeService)(nil)
 
-func (d *desk) note(format string, args ...any) error {
+func (d *fakeService) note(format string, args ...any) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.err != nil {
@@ -59,7 +59,7 @@ func (d *desk) note(format string, args ...any) error {
 }
 
 // await waits until something was done, or fails the test after a minute.
-func (d *desk) await(t *testing.T, what string) {
+func (d *fakeService) await(t *testing.T, what string) {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,7 +81,7 @@ func (d *desk) await(t *testing.T, what string) {
 }
 
 // done is what was done, and forgets it.
-func (d *desk) done() string {
+func (d *fakeService) done() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := strings.Join(d.did, "; ")
@@ -89,25 +89,25 @@ func (d *desk) done() string {
 	return all
 }
 
-func (d *desk) fail(err error) {
+func (d *fakeService) fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.err = err
 }
 
-func (d *desk) wrong() error {
+func (d *fakeService) wrong() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.err
 }
 
-func (d *desk) Overview(context.Context) (operator.Overview, error) {
+func (d *fakeService) Overview(context.Context) (operator.Overview, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.overview, d.err
 }
 
-func (d *desk) Topics(_ context.Context, q operator.TopicQuery) (operator.TopicPage, error) {
+func (d *fakeService) Topics(_ context.Context, q operator.TopicQuery) (operator.TopicPage, error) {
 	page := operator.TopicPage{Coverage: d.missing}
 	for _, t := range d.topics {
 		if !strings.Contains(strings.ToLower(t.Topic), strings.ToLower(q.Contains)) || q.Failing && t.Failing == 0 || t.Topic <= q.After {
@@ -122,7 +122,7 @@ func (d *desk) Topics(_ context.Context, q operator.TopicQuery) (operator.TopicP
 	return page, d.wrong()
 }
 
-func (d *desk) Topic(_ context.Context, topic string) (operator.Topic, error) {
+func (d *fakeService) Topic(_ context.Context, topic string) (operator.Topic, error) {
 	for _, t := range d.topics {
 		if t.Topic == topic {
 			return t, d.wrong()
@@ -137,7 +137,7 @@ func notificationID(topic string, seq delivery.Seq) uuid.UUID {
 }
 
 // one is a notification whose fate its number says.
-func (d *desk) one(t operator.Topic, seq delivery.Seq) operator.Notification {
+func (d *fakeService) one(t operator.Topic, seq delivery.Seq) operator.Notification {
 	n := t.Subscriptions
 	tally := operator.Tally{Subscribers: n, Delivered: n}
 	switch age := int(t.Head - seq); {
@@ -156,7 +156,7 @@ func (d *desk) one(t operator.Topic, seq delivery.Seq) operator.Notification {
 	}
 }
 
-func (d *desk) Notifications(ctx context.Context, topic string, before delivery.Seq, limit int) (operator.NotificationPage, error) {
+func (d *fakeService) Notifications(ctx context.Context, topic string, before delivery.Seq, limit int) (operator.NotificationPage, error) {
 	t, err := d.Topic(ctx, topic)
 	page := operator.NotificationPage{Coverage: d.missing}
 	for seq := min(t.Head, cmp.Or(before, math.MaxUint64)-1); err == nil && seq >= t.First; seq-- {
@@ -172,7 +172,7 @@ func (d *desk) Notifications(ctx context.Context, topic string, before delivery.
 	return page, err
 }
 
-func (d *desk) Notification(_ context.Context, topic string, id uuid.UUID) (operator.NotificationDetail, error) {
+func (d *fakeService) Notification(_ context.Context, topic string, id uuid.UUID) (operator.NotificationDetail, error) {
 	for _, t := range d.topics {
 		for seq := t.First; seq <= t.Head && (topic == "" || topic == t.Topic); seq++ {
 			if notificationID(t.Topic, seq) != id {
@@ -191,7 +191,7 @@ func (d *desk) Notification(_ context.Context, topic string, id uuid.UUID) (oper
 	return operator.NotificationDetail{}, fmt.Errorf("%w: notification %s", operator.ErrNotFound, id)
 }
 
-func (d *desk) Subscriptions(_ context.Context, q operator.SubscriptionQuery) (operator.SubscriptionPage, error) {
+func (d *fakeService) Subscriptions(_ context.Context, q operator.SubscriptionQuery) (operator.SubscriptionPage, error) {
 	page := operator.SubscriptionPage{Coverage: d.missing}
 	for _, s := range d.subs {
 		if q.Topic != "" && s.Topic != q.Topic || !strings.Contains(s.CallbackHost, q.Host) ||
@@ -213,7 +213,7 @@ func (d *desk) Subscriptions(_ context.Context, q operator.SubscriptionQuery) (o
 	return page, d.wrong()
 }
 
-func (d *desk) Subscription(_ context.Context, id subscription.ID) (operator.SubscriptionDetail, error) {
+func (d *fakeService) Subscription(_ context.Context, id subscription.ID) (operator.SubscriptionDetail, error) {
 	for _, s := range d.subs {
 		if s.ID == id {
 			return s, d.wrong()
@@ -222,29 +222,33 @@ func (d *desk) Subscription(_ context.Context, id subscription.ID) (operator.Sub
 	return operator.SubscriptionDetail{}, fmt.Errorf("%w: subscription %s", operator.ErrNotFound, id)
 }
 
-func (d *desk) Sources(context.Context) ([]operator.Source, error) { return d.sources, d.wrong() }
+func (d *fakeService) Sources(context.Context) ([]operator.Source, error) {
+	return d.sources, d.wrong()
+}
 
-func (d *desk) Retry(_ context.Context, id subscription.ID) error { return d.note("retry %s", id) }
+func (d *fakeService) Retry(_ context.Context, id subscription.ID) error {
+	return d.note("retry %s", id)
+}
 
-func (d *desk) Replay(_ context.Context, id subscription.ID, from, last delivery.Seq) (operator.Replay, error) {
+func (d *fakeService) Replay(_ context.Context, id subscription.ID, from, last delivery.Seq) (operator.Replay, error) {
 	if from < 100 {
 		return operator.Replay{}, fmt.Errorf("%w: the log begins with 100", operator.ErrConflict)
 	}
 	return operator.Replay{Next: from, Last: last}, d.note("replay %s %d %d", id, from, last)
 }
 
-func (d *desk) Remove(_ context.Context, id subscription.ID, reason string) error {
+func (d *fakeService) Remove(_ context.Context, id subscription.ID, reason string) error {
 	if len(reason) > operator.MaxReason {
 		return fmt.Errorf("%w: the reason is too long", operator.ErrInvalid)
 	}
 	return d.note("remove %s %s", id, reason)
 }
 
-func (d *desk) Trim(_ context.Context, topic string, before delivery.Seq) (operator.TrimResult, error) {
+func (d *fakeService) Trim(_ context.Context, topic string, before delivery.Seq) (operator.TrimResult, error) {
 	return operator.TrimResult{Notifications: 12, Bytes: 34_567, Trouble: d.missing.Trouble}, d.note("trim %s %d", topic, before)
 }
 
-func (d *desk) AddSource(_ context.Context, name string, prefixes []string, _ source.Hash) (operator.NewSource, error) {
+func (d *fakeService) AddSource(_ context.Context, name string, prefixes []string, _ source.Hash) (operator.NewSource, error) {
 	if err := source.CheckName(name); err != nil {
 		return operator.NewSource{}, fmt.Errorf("%w: %w", operator.ErrInvalid, err)
 	}
@@ -252,14 +256,16 @@ func (d *desk) AddSource(_ context.Context, name string, prefixes []string, _ so
 	return operator.NewSource{Source: made, Token: "token-of-" + name}, d.note("add %s %q", name, prefixes)
 }
 
-func (d *desk) RotateSource(_ context.Context, name string, _ source.Hash) (operator.NewSource, error) {
+func (d *fakeService) RotateSource(_ context.Context, name string, _ source.Hash) (operator.NewSource, error) {
 	return operator.NewSource{Source: operator.Source{Name: name}, Token: "another-token"}, d.note("rotate %s", name)
 }
 
-func (d *desk) RevokeSource(_ context.Context, name string) error { return d.note("revoke %s", name) }
+func (d *fakeService) RevokeSource(_ context.Context, name string) error {
+	return d.note("revoke %s", name)
+}
 
-func (d *desk) Listen(ctx context.Context, topic string) iter.Seq2[operator.Heard, error] {
-	return func(yield func(operator.Heard, error) bool) {
+func (d *fakeService) Listen(ctx context.Context, topic string) iter.Seq2[operator.TestEvent, error] {
+	return func(yield func(operator.TestEvent, error) bool) {
 		_ = d.note("listen %s", topic)
 		defer func() { _ = d.note("deaf") }()
 		for _, h := range d.heard {
@@ -271,7 +277,7 @@ func (d *desk) Listen(ctx context.Context, topic string) iter.Seq2[operator.Hear
 	}
 }
 
-func (d *desk) Check(_ context.Context, places []string) iter.Seq2[operator.Checked, error] {
+func (d *fakeService) Check(_ context.Context, places []string) iter.Seq2[operator.Checked, error] {
 	return func(yield func(operator.Checked, error) bool) {
 		_ = d.note("check %q", places)
 		for _, c := range d.checked {
@@ -283,7 +289,7 @@ func (d *desk) Check(_ context.Context, places []string) iter.Seq2[operator.Chec
 }
 
 // change changes what is answered from now on.
-func (d *desk) change(how func()) {
+func (d *fakeService) change(how func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	how()

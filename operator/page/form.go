@@ -39,7 +39,7 @@ type confirm struct {
 // confirm shows it, with what is wrong with what was posted.
 func (p *renderer) confirm(w http.ResponseWriter, r *http.Request, title, here string, c confirm, wrong error) {
 	s := sheet{Title: title, Here: here, Body: c}
-	s.Error = p.troubleOf(r, wrong)
+	s.Error = p.errorPageFor(r, wrong)
 	p.show(w, r, "confirm", s)
 }
 
@@ -63,7 +63,9 @@ func (p *renderer) change(
 // readForm reads what was posted.
 func readForm(r *http.Request) error {
 	if err := r.ParseForm(); err != nil {
-		return fmt.Errorf("%w: the form cannot be read: it is broken or larger than %s", operator.ErrInvalid, size(maxForm))
+		return fmt.Errorf(
+			"%w: the form cannot be read: it is broken or larger than %s", operator.ErrInvalid, size(maxForm),
+		)
 	}
 	return nil
 }
@@ -112,7 +114,9 @@ func durationOf(values url.Values, name, label string) (time.Duration, error) {
 func idOf(text, what string) (uuid.UUID, error) {
 	id, err := uuid.Parse(text)
 	if err != nil {
-		return id, invalid("%.80q is not the ID of a %s: it has the form 01234567-89ab-cdef-0123-456789abcdef", text, what)
+		return id, invalid(
+			"%.80q is not the ID of a %s: it has the form 01234567-89ab-cdef-0123-456789abcdef", text, what,
+		)
 	}
 	return id, nil
 }

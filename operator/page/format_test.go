@@ -56,7 +56,9 @@ func TestCharts(t *testing.T) {
 	for i := range 5000 {
 		long = append(long, step(i))
 	}
-	for name, steps := range map[string][]operator.Step{"none": nil, "one": quiet[:1], "quiet": quiet, "gaps": gaps, "long": long, "no time": {{}, {}, {}}} {
+	for name, steps := range map[string][]operator.Step{
+		"none": nil, "one": quiet[:1], "quiet": quiet, "gaps": gaps, "long": long, "no time": {{}, {}, {}},
+	} {
 		paths, texts := page.Charts(steps)
 		for _, p := range paths {
 			if strings.Contains(p, "NaN") || strings.Contains(p, "Inf") || len(p) > 4000 {

@@ -168,19 +168,22 @@ func inspect(t *testing.T, name string, rec *httptest.ResponseRecorder) {
 // Every page is HTML that a browser need not mend, has a label for each field, and lets
 // nothing of what strangers wrote be more than text.
 func TestEveryPageIsSound(t *testing.T) {
-	world := newWorld()
-	worldViews := views(world)
-	for prefix, d := range map[string]*desk{"world": world, "troubled": newTroubled(), "empty": newEmpty()} {
+	full := newFixture()
+	fullViews := views(full)
+	for prefix, d := range map[string]*fakeService{"full": full, "troubled": newTroubled(), "empty": newEmpty()} {
 		h := pages(d)
-		for name, path := range worldViews {
+		for name, path := range fullViews {
 			inspect(t, prefix+" "+name, get(t, h, path))
 		}
 	}
-	h := pages(world)
+	h := pages(full)
 	inspect(t, "a new Source", post(t, h, "/sources", url.Values{"name": {"x"}, "prefixes": {"https://x.example/" + hostile}}))
 	inspect(t, "a wrong Source", post(t, h, "/sources", url.Values{"name": {hostile}, "prefixes": {hostile}}))
 	inspect(t, "a search", get(t, h, "/topics?contains="+url.QueryEscape(hostile)))
-	inspect(t, "filters", get(t, h, "/subscriptions?contains="+url.QueryEscape(hostile)+"&host="+url.QueryEscape(hostile)+"&topic="+url.QueryEscape(hostile)))
+	inspect(
+		t, "filters",
+		get(t, h, "/subscriptions?contains="+url.QueryEscape(hostile)+"&host="+url.QueryEscape(hostile)+"&topic="+url.QueryEscape(hostile)),
+	)
 	inspect(t, "an ID", get(t, h, "/notification?id="+url.QueryEscape(hostile)+"&topic="+url.QueryEscape(hostile)))
 	inspect(t, "next", get(t, h, "/login?next="+url.QueryEscape(hostile)))
 	inspect(t, "nowhere", get(t, h, "/"+url.PathEscape(hostile)))
@@ -188,7 +191,7 @@ func TestEveryPageIsSound(t *testing.T) {
 
 // What a stranger named is on the page, as text.
 func TestHostileTextIsShown(t *testing.T) {
-	rec := get(t, pages(newWorld()), "/topic?topic="+url.QueryEscape(hostileTopic))
+	rec := get(t, pages(newFixture()), "/topic?topic="+url.QueryEscape(hostileTopic))
 	root, err := html.Parse(rec.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ func (p *hubPages) listen(w http.ResponseWriter, r *http.Request) error {
 	topic := strings.TrimSpace(r.URL.Query().Get("topic"))
 	s := sheet{Title: "Listen", Here: "listen"}
 	if topic != "" && web(topic) == "" {
-		s.Error = p.troubleOf(r, invalid("a topic is a whole URL of http or https, not %.80q", topic))
+		s.Error = p.errorPageFor(r, invalid("a topic is a whole URL of http or https, not %.80q", topic))
 	}
 	s.Body = struct {
 		Topic string
@@ -39,10 +39,10 @@ func (p *hubPages) listenLive(w http.ResponseWriter, r *http.Request) error {
 }
 
 // heardPart is an entry of the list of what was heard.
-func (p *hubPages) heardPart(r *http.Request, heard operator.Heard, err error) []byte {
+func (p *hubPages) heardPart(r *http.Request, heard operator.TestEvent, err error) []byte {
 	v := struct {
-		operator.Heard
-		Wrong *trouble
-	}{heard, p.troubleOf(r, err)}
+		operator.TestEvent
+		Wrong *errorPage
+	}{heard, p.errorPageFor(r, err)}
 	return p.part("listen", "heard", v)
 }

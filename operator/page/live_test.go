@@ -16,10 +16,10 @@ import (
 )
 
 // streaming serves the pages of a desk.
-func streaming(t *testing.T, d *desk, every time.Duration) (origin string, stop func()) {
+func streaming(t *testing.T, d *fakeService, every time.Duration) (origin string, stop func()) {
 	t.Helper()
 	stopping := make(chan struct{})
-	s := httptest.NewServer(page.New(page.Config{Desk: d, Every: every, Stopping: stopping, Logger: slog.New(slog.DiscardHandler)}))
+	s := httptest.NewServer(page.New(page.Config{Service: d, Every: every, Stopping: stopping, Logger: slog.New(slog.DiscardHandler)}))
 	t.Cleanup(s.Close)
 	return s.URL, func() { close(stopping) }
 }
@@ -59,7 +59,7 @@ func events(t *testing.T, ctx context.Context, address string) (*http.Response, 
 // The overview goes on by itself, says what is wrong where that happens, and ends with the
 // hub.
 func TestLiveOverview(t *testing.T) {
-	d := newWorld()
+	d := newFixture()
 	origin, stop := streaming(t, d, time.Millisecond)
 	resp, all := events(t, t.Context(), origin+"/live")
 	if resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Content-Security-Policy") == "" {
@@ -67,7 +67,10 @@ func TestLiveOverview(t *testing.T) {
 	}
 	first := <-all
 	balanced(t, "live", first)
-	for _, part := range []string{`id="live-state"`, `id="live-counts"`, `id="live-connections"`, `id="live-delivered"`, `id="live-numbers"`, "1\u202f034\u202f500"} {
+	for _, part := range []string{
+		`id="live-state"`, `id="live-counts"`, `id="live-connections"`, `id="live-delivered"`,
+		`id="live-numbers"`, "1\u202f034\u202f500",
+	} {
 		if !strings.Contains(first, part) {
 			t.Errorf("the first event has no %s", part)
 		}
@@ -86,7 +89,7 @@ func TestLiveOverview(t *testing.T) {
 // What a listener hears arrives as parts of a page, and the test callback ends with the
 // client.
 func TestLiveListening(t *testing.T) {
-	d := newWorld()
+	d := newFixture()
 	origin, _ := streaming(t, d, time.Millisecond)
 	ctx, leave := context.WithCancel(t.Context())
 	_, all := events(t, ctx, origin+"/listen/live?topic="+url.QueryEscape(hostileTopic))
@@ -103,13 +106,13 @@ func TestLiveListening(t *testing.T) {
 	leave()
 	d.await(t, "deaf")
 	if did := d.done(); did != "listen "+hostileTopic+"; deaf" {
-		t.Errorf("the desk did %q", did)
+		t.Errorf("the service did %q", did)
 	}
 }
 
 // Findings of a check arrive as parts of a page, and then its summary.
 func TestLiveCheck(t *testing.T) {
-	d := newWorld()
+	d := newFixture()
 	origin, _ := streaming(t, d, time.Hour)
 	_, all := events(t, t.Context(), origin+"/check/live?url="+url.QueryEscape(hostileTopic)+"&url=https%3A%2F%2Fb.test%2F")
 	var parts []string
@@ -127,7 +130,7 @@ func TestLiveCheck(t *testing.T) {
 		}
 	}
 	if did := d.done(); did != fmt.Sprintf("check %q", []string{hostileTopic, "https://b.test/"}) {
-		t.Errorf("the desk did %q", did)
+		t.Errorf("the service did %q", did)
 	}
 }
 

@@ -96,7 +96,10 @@ func rateChart(c chart, steps []operator.Step, v values) chart {
 		most, sum = max(most, x), sum+x
 	}
 	c.Now, c.Note = rate(v.at[len(v.at)-1]), "at most "+rate(most)
-	c.Text = fmt.Sprintf("%s over the last ten minutes: %s now, %s at most, %s on average.", c.Title, c.Now, rate(most), rate(sum/float64(len(v.at))))
+	c.Text = fmt.Sprintf(
+		"%s over the last ten minutes: %s now, %s at most, %s on average.", c.Title, c.Now,
+		rate(most), rate(sum/float64(len(v.at))),
+	)
 	return plot(c, steps, []values{v}, linear([]values{v}, 1, rate))
 }
 
@@ -104,7 +107,9 @@ func behindChart(c chart, steps []operator.Step) chart {
 	v := levels("warm", "", steps, func(s operator.Step) float64 { return float64(s.Behind) }, nil)
 	most := slices.Max(v.at)
 	c.Now, c.Note = rate(v.at[len(v.at)-1]), "at most "+rate(most)
-	c.Text = fmt.Sprintf("Subscriptions that have something to get, over the last ten minutes: %s now, %s at most.", c.Now, rate(most))
+	c.Text = fmt.Sprintf(
+		"Subscriptions that have something to get, over the last ten minutes: %s now, %s at most.", c.Now, rate(most),
+	)
 	return plot(c, steps, []values{v}, linear([]values{v}, 2, rate))
 }
 
@@ -193,7 +198,7 @@ func shardsOf(processes []operator.Process) []shard {
 // hubPages show how the hub is doing, what a topic's subscribers hear and what a check finds.
 type hubPages struct {
 	*renderer
-	desk   api.HubDesk
+	desk   api.HubService
 	latest api.Latest
 }
 
@@ -244,7 +249,7 @@ func (p *hubPages) live(w http.ResponseWriter, r *http.Request) error {
 func (p *hubPages) liveOverview(r *http.Request) []byte {
 	o, err := p.latest.Ask(r.Context(), p.desk, p.cfg.Every/2, askWithin)
 	if err != nil {
-		return p.part("overview", "live-trouble", p.troubleOf(r, err))
+		return p.part("overview", "live-error", p.errorPageFor(r, err))
 	}
 	return p.part("overview", "live", newOverview(o))
 }

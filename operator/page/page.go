@@ -38,7 +38,7 @@ import (
 // Config is what the pages show.
 type Config struct {
 	// Desk answers.
-	Desk api.Desk
+	Service api.Service
 	// Version is that of the program.
 	Version string
 	// Open tells that everybody may publish, registered or not.
@@ -98,8 +98,8 @@ func (p *renderer) page(h handler) http.Handler {
 		header.Set("Cache-Control", "no-store")
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := h(w, r); err != nil && !errors.Is(err, errGone) {
-			t := p.troubleOf(r, err)
-			p.show(w, r, "trouble", sheet{Title: http.StatusText(t.Status), Error: t})
+			t := p.errorPageFor(r, err)
+			p.show(w, r, "error", sheet{Title: http.StatusText(t.Status), Error: t})
 		}
 	})
 }
@@ -114,7 +114,7 @@ type sheet struct {
 	Title string
 	Here  string // the entry of the navigation that the page belongs to
 	// Error is shown above the body, and its status is that of the answer; nil: all is well.
-	Error *trouble
+	Error *errorPage
 	Body  any
 	// The rest is for show to say.
 	Done    string // what was just done, in a sentence
@@ -147,14 +147,14 @@ func (p *renderer) show(w http.ResponseWriter, r *http.Request, view string, s s
 
 // troubleOf returns the trouble of an error, nil of none. An error that is not foreseen goes to
 // the log, and the page does not show it.
-func (p *renderer) troubleOf(r *http.Request, err error) *trouble {
-	if t := foreseen(err); t != nil || err == nil {
+func (p *renderer) errorPageFor(r *http.Request, err error) *errorPage {
+	if t := errorPageOf(err); t != nil || err == nil {
 		return t
 	}
 	if r.Context().Err() == nil {
 		p.cfg.Logger.Error("a page has no answer", "path", r.URL.Path, "error", err)
 	}
-	return &trouble{
+	return &errorPage{
 		Status: http.StatusInternalServerError, Title: "Something went wrong inside the hub",
 		Advice: "The hub's log says what. Deliveries are not affected by this page.",
 	}
@@ -172,14 +172,18 @@ func readViews() map[string]*template.Template {
 		if name == "layout" || name == "parts" {
 			continue
 		}
-		views[name] = template.Must(template.New(name).Funcs(functions).ParseFS(files, "html/layout.html", "html/parts.html", "html/"+e.Name()))
+		views[name] = template.Must(
+			template.New(name).Funcs(functions).ParseFS(files, "html/layout.html", "html/parts.html", "html/"+e.Name()),
+		)
 	}
 	return views
 }
 
 // readAssets reads what is under /static/.
 func readAssets() map[string]asset {
-	types := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	types := map[string]string{
+		".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+	}
 	assets := map[string]asset{}
 	entries, err := files.ReadDir("static")
 	if err != nil {

@@ -41,8 +41,8 @@ func (l *level) Set(name string) error {
 	return nil
 }
 
-func pages(d *desk) http.Handler {
-	return page.New(page.Config{Desk: d, Version: "0.6.0", Level: &level{name: "info"}, Logger: slog.New(slog.DiscardHandler)})
+func pages(d *fakeService) http.Handler {
+	return page.New(page.Config{Service: d, Version: "0.6.0", Level: &level{name: "info"}, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // get asks for a page, and post posts a form to it.
@@ -67,7 +67,7 @@ func post(t *testing.T, h http.Handler, path string, form url.Values, header ...
 
 // Each change is asked about first, is done by a POST, and leads on to a page that says so.
 func TestChanges(t *testing.T) {
-	d := newWorld()
+	d := newFixture()
 	h := pages(d)
 	id := d.subs[0].ID.String()
 	topic := d.topics[9].Topic
@@ -78,11 +78,15 @@ func TestChanges(t *testing.T) {
 		to   string // "": the answer is a page
 	}{
 		{"/subscription/" + id + "/retry", nil, "retry " + id, "/subscription/" + id + "?done=retry"},
-		{"/subscription/" + id + "/replay", url.Values{"from_seq": {"140"}, "last_seq": {"1\u202f143"}}, "replay " + id + " 140 1143", "/subscription/" + id + "?done=replay"},
+		{"/subscription/" + id + "/replay", url.Values{
+			"from_seq": {"140"}, "last_seq": {"1\u202f143"},
+		}, "replay " + id + " 140 1143", "/subscription/" + id + "?done=replay"},
 		{"/subscription/" + id + "/replay", url.Values{"from_seq": {"140"}, "last_seq": {""}}, "replay " + id + " 140 0", "/subscription/" + id + "?done=replay"},
 		{"/subscription/" + id + "/remove", url.Values{"reason": {" it fails "}}, "remove " + id + " it fails", "/subscriptions?done=remove"},
 		{"/topic/trim", url.Values{"topic": {topic}, "before_seq": {"110"}}, "trim " + topic + " 110", "/topic?topic=" + url.QueryEscape(topic) + "&done=trim&n=12&bytes=34567"},
-		{"/sources", url.Values{"name": {"new"}, "prefixes": {"https://a.example/\r\n\r\nhttps://b.example/x\r\n"}}, `add new ["https://a.example/" "https://b.example/x"]`, ""},
+		{"/sources", url.Values{
+			"name": {"new"}, "prefixes": {"https://a.example/\r\n\r\nhttps://b.example/x\r\n"},
+		}, `add new ["https://a.example/" "https://b.example/x"]`, ""},
 		{"/sources/library/rotate", nil, "rotate library", ""},
 		{"/sources/library/revoke", nil, "revoke library", "/sources?done=revoke"},
 	} {
@@ -113,7 +117,7 @@ func TestChanges(t *testing.T) {
 
 // What was entered wrong is said beside the form, which keeps it, and nothing is done.
 func TestChangesRefused(t *testing.T) {
-	d := newWorld()
+	d := newFixture()
 	h := pages(d)
 	id, topic := d.subs[0].ID.String(), d.topics[9].Topic
 	for _, test := range []struct {
@@ -147,13 +151,16 @@ func TestChangesRefused(t *testing.T) {
 
 // A page of somebody else can neither post nor listen.
 func TestPagesOfOthersDoNothing(t *testing.T) {
-	d := newWorld()
+	d := newFixture()
 	h := pages(d)
 	rec := post(t, h, "/subscription/"+d.subs[0].ID.String()+"/retry", nil, "Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example")
 	if rec.Code != 403 || rec.Header().Get("Content-Security-Policy") == "" {
 		t.Errorf("a foreign POST: %d", rec.Code)
 	}
-	for _, path := range []string{"/live", "/listen/live?topic=" + url.QueryEscape(hostileTopic), "/check/live?url=" + url.QueryEscape(hostileTopic)} {
+	for _, path := range []string{
+		"/live", "/listen/live?topic=" + url.QueryEscape(hostileTopic),
+		"/check/live?url=" + url.QueryEscape(hostileTopic),
+	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // for one that is let in
 		defer cancel()
 		req := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
@@ -172,7 +179,7 @@ func TestPagesOfOthersDoNothing(t *testing.T) {
 // An error of the Desk has its status and its advice on the page where it happens, and one
 // that nobody foresaw shows nothing from inside.
 func TestErrorsOfTheDesk(t *testing.T) {
-	d := newWorld()
+	d := newFixture()
 	h := pages(d)
 	for _, test := range []struct {
 		err    error
@@ -215,7 +222,7 @@ func TestErrorsOfTheDesk(t *testing.T) {
 
 // The pages lead through all topics and all subscriptions, each once.
 func TestPagesOfLists(t *testing.T) {
-	d := newWorld()
+	d := newFixture()
 	h := pages(d)
 	walk := func(path, cell string) (n int) {
 		for at, pages := path, 0; at != "" && pages < 100; pages++ {
@@ -245,7 +252,7 @@ func TestPagesOfLists(t *testing.T) {
 
 // The box at the top leads to what was pasted into it.
 func TestFind(t *testing.T) {
-	d := newWorld()
+	d := newFixture()
 	h := pages(d)
 	sub, topic := d.subs[5], d.topics[9].Topic
 	n := notificationID(topic, 101)
@@ -274,8 +281,16 @@ func TestAnswer(t *testing.T) {
 		{operator.Tally{}, 0, "Nobody waits for it. No subscription that stands now is old enough to get it."},
 		{operator.Tally{Subscribers: 1, Delivered: 1}, 0, "Yes. Its one subscriber has got it."},
 		{operator.Tally{Subscribers: 50_000, Delivered: 50_000}, 0, "Yes. All 50\u202f000 subscribers have got it."},
-		{operator.Tally{Subscribers: 50_000, Delivered: 49_963, Pending: 37, Failing: 37}, 0, "Not yet. 49\u202f963 of 50\u202f000 subscribers have got it; 37 still to be delivered (37 failing so far)."},
-		{operator.Tally{Subscribers: 9, Delivered: 5, Pending: 1, GivenUp: 2, Trimmed: 1}, 0, "No. 5 of 9 subscribers have got it; 1 still to be delivered, 2 given up, 1 lost because the log was trimmed."},
+		{
+			operator.Tally{Subscribers: 50_000, Delivered: 49_963, Pending: 37, Failing: 37},
+			0,
+			"Not yet. 49\u202f963 of 50\u202f000 subscribers have got it; 37 still to be delivered (37 failing so far).",
+		},
+		{
+			operator.Tally{Subscribers: 9, Delivered: 5, Pending: 1, GivenUp: 2, Trimmed: 1},
+			0,
+			"No. 5 of 9 subscribers have got it; 1 still to be delivered, 2 given up, 1 lost because the log was trimmed.",
+		},
 		{operator.Tally{Subscribers: 9, Delivered: 9}, 22, "It is not known of all. Of those that were looked at: All 9 subscribers have got it."},
 		{operator.Tally{Subscribers: 9, Delivered: 8, GivenUp: 1}, 22, "No. Of those that were looked at: 8 of 9 subscribers have got it; 1 given up."},
 	} {
@@ -283,20 +298,26 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("%+v: %q; want %q", test.tally, got, test.want)
 		}
 	}
-	d := newWorld()
+	d := newFixture()
 	for _, topic := range d.topics {
 		if topic.Subscriptions != 50_000 {
 			continue
 		}
-		rec := get(t, pages(d), "/notification?id="+notificationID(topic.Topic, topic.Head-delivery.Seq(1)).String()+"&topic="+url.QueryEscape(topic.Topic))
-		if !strings.Contains(rec.Body.String(), "<strong>Not yet.</strong> 49\u202f963 of 50\u202f000 subscribers have got it; 37 still to be delivered") {
+		rec := get(
+			t, pages(d),
+			"/notification?id="+notificationID(topic.Topic, topic.Head-delivery.Seq(1)).String()+"&topic="+url.QueryEscape(topic.Topic),
+		)
+		if !strings.Contains(
+			rec.Body.String(),
+			"<strong>Not yet.</strong> 49\u202f963 of 50\u202f000 subscribers have got it; 37 still to be delivered",
+		) {
 			t.Errorf("the page of a notification does not answer:\n%s", rec.Body)
 		}
 	}
 }
 
 func ExampleNew() {
-	h := page.New(page.Config{Desk: newEmpty()})
+	h := page.New(page.Config{Service: newEmpty()})
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/topics", nil))
 	fmt.Println(rec.Code, strings.Contains(rec.Body.String(), "There are no topics yet."))
@@ -306,7 +327,7 @@ func ExampleNew() {
 // Assets are sent whole: strangers may ask for them, and many small ranges would cost many times
 // the file.
 func TestAssetsHaveNoRanges(t *testing.T) {
-	h := pages(newWorld())
+	h := pages(newFixture())
 	whole := get(t, h, "/static/page.css").Body.String()
 	r := httptest.NewRequest(http.MethodGet, "/static/page.css", nil)
 	r.Header.Set("Range", "bytes=0-0"+strings.Repeat(",2-2", 500))
@@ -323,10 +344,10 @@ func TestSourcesOfAnOpenHub(t *testing.T) {
 		true:  {"<strong>everybody may publish</strong>", "<strong>everybody may publish</strong>"},
 		false: {"", "Nobody can publish"},
 	} {
-		for i, d := range []*desk{newWorld(), newEmpty()} {
-			said := get(t, page.New(page.Config{Desk: d, Open: open}), "/sources").Body.String()
+		for i, d := range []*fakeService{newFixture(), newEmpty()} {
+			said := get(t, page.New(page.Config{Service: d, Open: open}), "/sources").Body.String()
 			if !strings.Contains(said, want[i]) || strings.Contains(said, "--publishers open") != open {
-				t.Errorf("open %t, desk %d: the page is\n%s", open, i, said)
+				t.Errorf("open %t, service %d: the page is\n%s", open, i, said)
 			}
 		}
 	}

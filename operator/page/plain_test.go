@@ -26,7 +26,7 @@ type watched struct {
 }
 
 func (h *watched) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.Handler.ServeHTTP(&noted{ResponseWriter: w, note: func(status int) {
+	h.Handler.ServeHTTP(&recorded{ResponseWriter: w, note: func(status int) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.statuses[r.URL.Path] = append(h.statuses[r.URL.Path], status)
@@ -42,18 +42,18 @@ func (h *watched) of(path string) []int {
 	return all
 }
 
-type noted struct {
+type recorded struct {
 	http.ResponseWriter
 	note func(int)
 	once sync.Once
 }
 
-func (n *noted) WriteHeader(status int) {
+func (n *recorded) WriteHeader(status int) {
 	n.once.Do(func() { n.note(status) })
 	n.ResponseWriter.WriteHeader(status)
 }
 
-func (n *noted) Unwrap() http.ResponseWriter { return n.ResponseWriter }
+func (n *recorded) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
 // On a network without TLS browsers do not say who asks but by Origin and Referer. There an
 // operator signs in, listens, changes something and signs out; and a page at another port of the
@@ -62,10 +62,10 @@ func TestPlainHTTPOnANetwork(t *testing.T) {
 	const good = "0123456789abcdef"
 	quiet := slog.New(slog.DiscardHandler)
 	auth := api.NewAuth(func() string { return good }, quiet)
-	d := newWorld()
+	d := newFixture()
 	hub := &watched{statuses: map[string][]int{}, Handler: api.Handler(api.Config{
-		Auth: auth, Metrics: prometheus.NewRegistry(), Logger: quiet, Desk: d, Profiles: true,
-		Pages: page.New(page.Config{Desk: d, Auth: auth, Level: &level{name: "info"}, Every: 50 * time.Millisecond, Logger: quiet}),
+		Auth: auth, Metrics: prometheus.NewRegistry(), Logger: quiet, Service: d, Profiles: true,
+		Pages: page.New(page.Config{Service: d, Auth: auth, Level: &level{name: "info"}, Every: 50 * time.Millisecond, Logger: quiet}),
 	})}
 	origin := onNetwork(t, hub)
 	tab := browsertest.Start(t).Tab(t, origin)

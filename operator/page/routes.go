@@ -30,7 +30,10 @@ func New(cfg Config) *Pages {
 	p := &Pages{renderer: &renderer{cfg, readViews(), readAssets(), make(chan struct{}, maxStreams)}}
 	own := http.NewCrossOriginProtection()
 	own.SetDenyHandler(p.page(func(http.ResponseWriter, *http.Request) error {
-		return &trouble{Status: http.StatusForbidden, Title: "This was posted by a page of somebody else", Advice: "Nothing was changed. Do it from here, if you meant it."}
+		return &errorPage{
+			Status: http.StatusForbidden, Title: "This was posted by a page of somebody else",
+			Advice: "Nothing was changed. Do it from here, if you meant it.",
+		}
 	}))
 	p.handler = own.Handler(p.routes())
 	return p
@@ -43,7 +46,7 @@ func (p *Pages) routes() http.Handler {
 	change := func(at string, h handler) {
 		r.Path(at).Methods(http.MethodGet, http.MethodHead, http.MethodPost).Handler(p.page(h))
 	}
-	hub := &hubPages{renderer: p.renderer, desk: p.cfg.Desk}
+	hub := &hubPages{renderer: p.renderer, desk: p.cfg.Service}
 	get("/", hub.overview)
 	get("/live", hub.live)
 	get("/listen", hub.listen)
@@ -51,18 +54,18 @@ func (p *Pages) routes() http.Handler {
 	get("/check", hub.check)
 	get("/check/live", hub.checkLive)
 	change("/log-level", hub.logLevel)
-	topics := &topicPages{p.renderer, p.cfg.Desk}
+	topics := &topicPages{p.renderer, p.cfg.Service}
 	get("/topics", topics.topics)
 	get("/topic", topics.topic)
 	change("/topic/trim", topics.trim)
 	get("/notification", topics.notification)
-	subs := &subscriptionPages{p.renderer, p.cfg.Desk}
+	subs := &subscriptionPages{p.renderer, p.cfg.Service}
 	get("/subscriptions", subs.subscriptions)
 	get("/subscription/{id}", subs.of(subs.subscription))
 	change("/subscription/{id}/retry", subs.of(subs.retry))
 	change("/subscription/{id}/replay", subs.of(subs.replay))
 	change("/subscription/{id}/remove", subs.of(subs.remove))
-	sources := &sourcePages{p.renderer, p.cfg.Desk}
+	sources := &sourcePages{p.renderer, p.cfg.Service}
 	change("/sources", sources.sources)
 	change("/sources/{name}/rotate", sources.of(sources.rotate))
 	change("/sources/{name}/revoke", sources.of(sources.revoke))
@@ -70,14 +73,20 @@ func (p *Pages) routes() http.Handler {
 	get("/login", p.login)
 	get("/static/{name}", p.static)
 	r.NotFoundHandler = p.page(func(http.ResponseWriter, *http.Request) error {
-		return &trouble{Status: http.StatusNotFound, Title: "There is no such page", Advice: "The navigation above leads to all there are."}
+		return &errorPage{
+			Status: http.StatusNotFound, Title: "There is no such page",
+			Advice: "The navigation above leads to all there are.",
+		}
 	})
 	r.MethodNotAllowedHandler = p.page(func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", "GET, HEAD")
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", "GET, HEAD, POST")
 		}
-		return &trouble{Status: http.StatusMethodNotAllowed, Title: "This page takes no such request", Advice: "The navigation above leads to all there are."}
+		return &errorPage{
+			Status: http.StatusMethodNotAllowed, Title: "This page takes no such request",
+			Advice: "The navigation above leads to all there are.",
+		}
 	})
 	return r
 }
@@ -94,13 +103,13 @@ func (p *Pages) find(w http.ResponseWriter, r *http.Request) error {
 		return see(w, r, "/subscriptions")
 	}
 	if id, err := uuid.Parse(q); err == nil {
-		if _, err := p.cfg.Desk.Subscription(ctx, id); err == nil {
+		if _, err := p.cfg.Service.Subscription(ctx, id); err == nil {
 			return see(w, r, "/subscription/"+id.String())
 		}
 		return see(w, r, "/notification?id="+id.String())
 	}
 	if web(q) != "" {
-		if _, err := p.cfg.Desk.Topic(ctx, q); err == nil {
+		if _, err := p.cfg.Service.Topic(ctx, q); err == nil {
 			return see(w, r, "/topic?topic="+url.QueryEscape(q))
 		}
 		return see(w, r, "/topics?contains="+url.QueryEscape(q))
@@ -117,9 +126,12 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) error {
 	switch q.Get("failed") {
 	case "":
 	case "pace":
-		s.Error = &trouble{Status: http.StatusOK, Title: "Too many wrong tokens were sent from your address", Advice: "That was not the right one either. It is in the file that --admin-token-file names, and is taken at any time."}
+		s.Error = &errorPage{
+			Status: http.StatusOK, Title: "Too many wrong tokens were sent from your address",
+			Advice: "That was not the right one either. It is in the file that --admin-token-file names, and is taken at any time.",
+		}
 	default:
-		s.Error = &trouble{
+		s.Error = &errorPage{
 			Status: http.StatusOK, Title: "That is not the token of this hub",
 			Advice: "It is in the file that --admin-token-file names, or in HUB_ADMIN_TOKEN of the hub's environment.",
 		}
@@ -131,7 +143,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) error {
 func (p *renderer) static(w http.ResponseWriter, r *http.Request) error {
 	a, ok := p.assets[mux.Vars(r)["name"]]
 	if !ok {
-		return &trouble{Status: http.StatusNotFound, Title: "There is no such file"}
+		return &errorPage{Status: http.StatusNotFound, Title: "There is no such file"}
 	}
 	w.Header().Set("Content-Type", a.mimeType)
 	w.Header().Set("Cache-Control", "no-cache")

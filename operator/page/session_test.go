@@ -29,10 +29,18 @@ func TestLivePagesEndWithWhoMaySeeThem(t *testing.T) {
 					token.Store(good)
 					quiet := slog.New(slog.DiscardHandler)
 					auth := api.NewAuth(func() string { return token.Load().(string) }, quiet)
-					h := api.Handler(api.Config{Auth: auth, Metrics: prometheus.NewRegistry(), Logger: quiet, Pages: page.New(page.Config{Desk: newWorld(), Auth: auth})})
+					h := api.Handler(
+						api.Config{
+							Auth: auth, Metrics: prometheus.NewRegistry(), Logger: quiet,
+							Pages: page.New(page.Config{Service: newFixture(), Auth: auth}),
+						},
+					)
 					header := http.Header{"Authorization": {"Bearer " + good}}
 					if !strings.Contains(how, "program") {
-						header = http.Header{"Cookie": {post(t, h, "/login", url.Values{"token": {good}}).Result().Cookies()[0].String()}, "Sec-Fetch-Site": {"same-origin"}}
+						header = http.Header{
+							"Cookie":         {post(t, h, "/login", url.Values{"token": {good}}).Result().Cookies()[0].String()},
+							"Sec-Fetch-Site": {"same-origin"},
+						}
 					}
 					rec, ended := httptest.NewRecorder(), make(chan struct{})
 					go func() {

@@ -17,7 +17,7 @@ import (
 // sourcePages show the registered Sources, and change them.
 type sourcePages struct {
 	*renderer
-	desk api.SourceDesk
+	desk api.SourceService
 }
 
 // sourceList is the registered Sources, with the form that adds one.
@@ -63,7 +63,7 @@ func (p *sourcePages) showSources(w http.ResponseWriter, r *http.Request, v sour
 	}
 	// A token that was made is shown, whatever else there is to say.
 	if wrong != nil && v.Made == nil {
-		s.Error = p.troubleOf(r, wrong)
+		s.Error = p.errorPageFor(r, wrong)
 	}
 	s.Body = v
 	p.show(w, r, "sources", s)
@@ -93,7 +93,10 @@ func (p *sourcePages) rotate(w http.ResponseWriter, r *http.Request, s operator.
 	return p.change(w, r, "Another token for a Source", "sources", confirm{
 		About: s.Name, Button: "Make another token", Danger: true, Back: "/sources",
 		Says: []string{
-			fmt.Sprintf("Its token of %s stops working at once, and publishing with it is refused. The new one is shown once.", utc(s.Issued)),
+			fmt.Sprintf(
+				"Its token of %s stops working at once, and publishing with it is refused. The new one is shown once.",
+				utc(s.Issued),
+			),
 		},
 	}, func(ctx context.Context) (err error) {
 		made, err = p.desk.RotateSource(ctx, s.Name, source.Hash{})
@@ -108,7 +111,9 @@ func (p *sourcePages) rotate(w http.ResponseWriter, r *http.Request, s operator.
 func (p *sourcePages) revoke(w http.ResponseWriter, r *http.Request, s operator.Source) error {
 	return p.change(w, r, "Revoke a Source", "sources", confirm{
 		About: s.Name, Button: "Revoke it", Danger: true, Back: "/sources",
-		Says: []string{"Its token stops working at once, and it can publish nothing more. Its topics, what they published and their subscribers stay."},
+		Says: []string{
+			"Its token stops working at once, and it can publish nothing more. Its topics, what they published and their subscribers stay.",
+		},
 	}, func(ctx context.Context) error {
 		return p.desk.RevokeSource(ctx, s.Name)
 	}, func() error { return see(w, r, done("/sources", "revoke")) })

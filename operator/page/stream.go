@@ -24,12 +24,12 @@ const maxStream = time.Hour
 // and what a test callback subscribes to, is for operators to say.
 func (p *renderer) open(w http.ResponseWriter, r *http.Request) (*stream, error) {
 	if api.Foreign(r) {
-		return nil, &trouble{Status: http.StatusForbidden, Title: "A page of another origin may not listen here"}
+		return nil, &errorPage{Status: http.StatusForbidden, Title: "A page of another origin may not listen here"}
 	}
 	select {
 	case p.streams <- struct{}{}:
 	default:
-		return nil, &trouble{
+		return nil, &errorPage{
 			Status: http.StatusServiceUnavailable, Title: "Too many live pages are open",
 			Advice: "Close some of them, or load the page by hand.",
 		}
@@ -46,7 +46,9 @@ func (p *renderer) open(w http.ResponseWriter, r *http.Request) (*stream, error)
 
 // feed sends the parts of a page that produce makes, until it returns or the client goes, and says
 // that this is all. It returns after produce did: what that began has ended by then.
-func (p *renderer) feed(w http.ResponseWriter, r *http.Request, produce func(ctx context.Context, send func([]byte) bool)) error {
+func (p *renderer) feed(
+	w http.ResponseWriter, r *http.Request, produce func(ctx context.Context, send func([]byte) bool),
+) error {
 	s, err := p.open(w, r)
 	if err != nil {
 		return err

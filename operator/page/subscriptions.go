@@ -22,7 +22,7 @@ const stateBehind = "behind"
 type subscriptionPages struct {
 	*renderer
 	desk interface {
-		api.SubscriptionDesk
+		api.SubscriptionService
 		Topic(ctx context.Context, topic string) (operator.Topic, error)
 	}
 }
@@ -68,7 +68,7 @@ func (p *subscriptionPages) subscriptions(w http.ResponseWriter, r *http.Request
 	if err == nil {
 		v.SubscriptionPage, err = p.desk.Subscriptions(ctx, query)
 	}
-	s.Error = p.troubleOf(r, err)
+	s.Error = p.errorPageFor(r, err)
 	after := query.After
 	query.After = uuid.Nil
 	v.Filtered = query != operator.SubscriptionQuery{}
@@ -102,7 +102,9 @@ func (p *subscriptionPages) of(
 	}
 }
 
-func (p *subscriptionPages) subscription(w http.ResponseWriter, r *http.Request, sub operator.SubscriptionDetail) error {
+func (p *subscriptionPages) subscription(
+	w http.ResponseWriter, r *http.Request, sub operator.SubscriptionDetail,
+) error {
 	p.show(w, r, "subscription", sheet{Title: "Subscription", Here: "subscriptions", Body: sub})
 	return nil
 }
@@ -121,7 +123,9 @@ func (p *subscriptionPages) act(
 func (p *subscriptionPages) retry(w http.ResponseWriter, r *http.Request, sub operator.SubscriptionDetail) error {
 	says := "It has got everything: there is nothing to try at the moment."
 	if sub.State != operator.StateIdle {
-		says = fmt.Sprintf("Its next delivery after number %s is tried now, and not when its turn comes.", number(sub.Settled))
+		says = fmt.Sprintf(
+			"Its next delivery after number %s is tried now, and not when its turn comes.", number(sub.Settled),
+		)
 	}
 	switch {
 	case underWay(sub.State):
@@ -130,7 +134,9 @@ func (p *subscriptionPages) retry(w http.ResponseWriter, r *http.Request, sub op
 		says = fmt.Sprintf("After %s in a row the next attempt would be at %s. It is made now. If it fails, too, that one comes as planned.",
 			plural(int(sub.Failures), "failure", "failures"), utc(sub.NextAttempt))
 	}
-	return p.act(w, r, done(subscriptionPath(sub.ID), "retry"), "Retry now", sub, confirm{Says: []string{says}, Button: "Retry now"}, func(ctx context.Context) error {
+	return p.act(w, r, done(subscriptionPath(sub.ID), "retry"), "Retry now", sub, confirm{
+		Says: []string{says}, Button: "Retry now",
+	}, func(ctx context.Context) error {
 		return p.desk.Retry(ctx, sub.ID)
 	})
 }
@@ -143,7 +149,10 @@ func (p *subscriptionPages) replay(w http.ResponseWriter, r *http.Request, sub o
 	c := confirm{
 		Says: []string{
 			"These notifications are delivered to this one subscription again, in order, each with the ID that it had. What is new comes after them.",
-			fmt.Sprintf("It has settled everything up to number %s; the latest of its topic is %s. Gaps that the replay covers are closed.", number(sub.Settled), number(sub.Head)),
+			fmt.Sprintf(
+				"It has settled everything up to number %s; the latest of its topic is %s. Gaps that the replay covers are closed.",
+				number(sub.Settled), number(sub.Head),
+			),
 		},
 		Button: "Replay",
 		Fields: []field{
@@ -154,7 +163,9 @@ func (p *subscriptionPages) replay(w http.ResponseWriter, r *http.Request, sub o
 	ctx, cancel := ask(r)
 	defer cancel()
 	if topic, err := p.desk.Topic(ctx, sub.Topic); err == nil && topic.First <= topic.Head { // without it the numbers are not told
-		c.Says = append(c.Says, fmt.Sprintf("The log of its topic has %s to %s.", number(topic.First), number(topic.Head)))
+		c.Says = append(
+			c.Says, fmt.Sprintf("The log of its topic has %s to %s.", number(topic.First), number(topic.Head)),
+		)
 	}
 	return p.act(w, r, done(subscriptionPath(sub.ID), "replay"), "Replay a range", sub, c, func(ctx context.Context) error {
 		from, err := seqOf(r.Form, "from_seq", "“From number”")

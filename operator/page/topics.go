@@ -26,7 +26,7 @@ type topicList struct {
 // topicPages show topics and their notifications, and trim logs.
 type topicPages struct {
 	*renderer
-	desk api.TopicDesk
+	desk api.TopicService
 }
 
 func (p *topicPages) topics(w http.ResponseWriter, r *http.Request) error {
@@ -36,8 +36,10 @@ func (p *topicPages) topics(w http.ResponseWriter, r *http.Request) error {
 	v := topicList{Contains: strings.TrimSpace(q.Get("contains")), Failing: q.Get("failing") != ""}
 	s := sheet{Title: "Topics", Here: "topics"}
 	var err error
-	v.TopicPage, err = p.desk.Topics(ctx, operator.TopicQuery{Contains: v.Contains, Failing: v.Failing, After: q.Get("after")})
-	s.Error = p.troubleOf(r, err)
+	v.TopicPage, err = p.desk.Topics(
+		ctx, operator.TopicQuery{Contains: v.Contains, Failing: v.Failing, After: q.Get("after")},
+	)
+	s.Error = p.errorPageFor(r, err)
 	v.Filtered = v.Contains != "" || v.Failing
 	if v.Next != "" {
 		v.More = with(q, "after", v.Next)
@@ -54,7 +56,7 @@ func (p *topicPages) topics(w http.ResponseWriter, r *http.Request) error {
 type topicView struct {
 	operator.Topic
 	Page  operator.NotificationPage
-	Wrong *trouble // there are no notifications to show
+	Wrong *errorPage // there are no notifications to show
 	More  string
 	First string
 }
@@ -72,7 +74,7 @@ func (p *topicPages) topic(w http.ResponseWriter, r *http.Request) error {
 	if err == nil && topic.Head > 0 {
 		v.Page, err = p.desk.Notifications(ctx, topic.Topic, before, notificationsShown)
 	}
-	v.Wrong = p.troubleOf(r, err)
+	v.Wrong = p.errorPageFor(r, err)
 	if v.Page.Next != 0 {
 		v.More = with(q, "before", fmt.Sprint(v.Page.Next))
 	}
@@ -99,16 +101,22 @@ func (p *topicPages) trim(w http.ResponseWriter, r *http.Request) error {
 		if before == 0 {
 			wrong = invalid("say before which number notifications are to go")
 		} else if before > topic.Head+1 {
-			wrong = invalid("the newest is number %s: say %s at most, which removes all", number(topic.Head), number(topic.Head+1))
+			wrong = invalid(
+				"the newest is number %s: say %s at most, which removes all", number(topic.Head),
+				number(topic.Head+1),
+			)
 		} else if result, err := p.desk.Trim(ctx, topic.Topic, before); err != nil {
 			wrong = err
 		} else if len(result.Trouble) > 0 {
-			wrong = &trouble{
+			wrong = &errorPage{
 				Status: http.StatusOK, Title: trimmedText(result), Text: strings.Join(result.Trouble, "\n"),
 				Advice: "These processes could not be told, and may still deliver what they have in memory. Trim once more when they are well.",
 			}
 		} else {
-			return see(w, r, fmt.Sprintf("%s&done=trim&n=%d&bytes=%d", topicPath(topic.Topic), result.Notifications, result.Bytes))
+			return see(
+				w, r,
+				fmt.Sprintf("%s&done=trim&n=%d&bytes=%d", topicPath(topic.Topic), result.Notifications, result.Bytes),
+			)
 		}
 	}
 	says := []string{
@@ -133,7 +141,7 @@ func (p *topicPages) trim(w http.ResponseWriter, r *http.Request) error {
 // notificationView answers whether it was delivered to all.
 type notificationView struct {
 	operator.NotificationDetail
-	Answer answer
+	Answer verdict
 }
 
 // notification shows one, or the form to find it by.
@@ -151,10 +159,10 @@ func (p *topicPages) notification(w http.ResponseWriter, r *http.Request) error 
 		if err == nil {
 			var n operator.NotificationDetail
 			if n, err = p.desk.Notification(ctx, v.Topic, id); err == nil {
-				v.Found = &notificationView{n, answerOf(n.Tally, n.MissingShards)}
+				v.Found = &notificationView{n, verdictOf(n.Tally, n.MissingShards)}
 			}
 		}
-		s.Error = p.troubleOf(r, err)
+		s.Error = p.errorPageFor(r, err)
 	}
 	s.Body = v
 	p.show(w, r, "notification", s)
@@ -162,25 +170,25 @@ func (p *topicPages) notification(w http.ResponseWriter, r *http.Request) error 
 }
 
 // answer is whether all have got a notification, in a word and in a sentence.
-type answer struct {
+type verdict struct {
 	Tone string // good, calm, warm or bad
 	Word string
 	Text string
 }
 
 // answerOf answers "was it delivered to all?".
-func answerOf(t operator.Tally, missing int) answer {
-	a := answer{"good", "Yes.", fmt.Sprintf("All %s subscribers have got it.", number(t.Subscribers))}
+func verdictOf(t operator.Tally, missing int) verdict {
+	a := verdict{"good", "Yes.", fmt.Sprintf("All %s subscribers have got it.", number(t.Subscribers))}
 	lost := t.GivenUp + t.Trimmed
 	switch {
 	case t.Subscribers == 0:
-		a = answer{"calm", "Nobody waits for it.", "No subscription that stands now is old enough to get it."}
+		a = verdict{"calm", "Nobody waits for it.", "No subscription that stands now is old enough to get it."}
 	case t.Subscribers == 1 && t.Delivered == 1:
 		a.Text = "Its one subscriber has got it."
 	case lost > 0:
-		a = answer{"bad", "No.", gotIt(t)}
+		a = verdict{"bad", "No.", gotIt(t)}
 	case t.Pending > 0:
-		a = answer{"warm", "Not yet.", gotIt(t)}
+		a = verdict{"warm", "Not yet.", gotIt(t)}
 		if t.Failing == 0 {
 			a.Tone = "calm"
 		}

@@ -26,7 +26,7 @@ const (
 )
 
 // Place is where a socket is.
-type Place struct {
+type Location struct {
 	Dir  string // the store's
 	Name string // in Dir
 	// Scratch is the end of the name of what the next start removes from Dir.
@@ -43,7 +43,7 @@ type Listener struct {
 // there was left behind. No other user can connect at any moment, whatever the umask
 // is and whoever may look into the directory: the socket is made in a directory of
 // its own, and moves when its mode is right.
-func (p Place) Listen() (*Listener, error) {
+func (p Location) Listen() (*Listener, error) {
 	hidden, err := os.MkdirTemp(p.Dir, "control.*"+p.Scratch) // mode 0700
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (l *Listener) Remove() {
 }
 
 // Dial connects to the hub that works in the directory.
-func (p Place) Dial(ctx context.Context) (net.Conn, error) {
+func (p Location) Dial(ctx context.Context) (net.Conn, error) {
 	address, done, err := shortened(p.Dir, p.Name)
 	if err != nil {
 		return nil, err

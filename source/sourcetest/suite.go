@@ -156,7 +156,10 @@ func testChanges(t *testing.T, open func(t *testing.T) Harness) {
 			one := numbered(1)
 			one.Prefixes = nil
 			for i := range source.MaxPrefixes {
-				one.Prefixes = append(one.Prefixes, fmt.Sprintf("https://s\u00f6urce.example/%d/%%7E\xff\x00/%s", i, strings.Repeat("x", 1900)))
+				one.Prefixes = append(
+					one.Prefixes,
+					fmt.Sprintf("https://s\u00f6urce.example/%d/%%7E\xff\x00/%s", i, strings.Repeat("x", 1900)),
+				)
 			}
 			must(t, s.Add(t.Context(), one))
 			wantAll(t, s, one)
@@ -197,8 +200,11 @@ func calls() map[string]func(ctx context.Context, s source.Store) error {
 		"Add":     func(ctx context.Context, s source.Store) error { return s.Add(ctx, numbered(2)) },
 		"Replace": func(ctx context.Context, s source.Store) error { return s.Replace(ctx, rotated(1)) },
 		"Delete":  func(ctx context.Context, s source.Store) error { return s.Delete(ctx, numbered(1).Name) },
-		"Get":     func(ctx context.Context, s source.Store) error { _, err := s.Get(ctx, numbered(1).Name); return err },
-		"List":    func(ctx context.Context, s source.Store) error { _, err := s.List(ctx); return err },
+		"Get": func(ctx context.Context, s source.Store) error {
+			_, err := s.Get(ctx, numbered(1).Name)
+			return err
+		},
+		"List": func(ctx context.Context, s source.Store) error { _, err := s.List(ctx); return err },
 	}
 }
 

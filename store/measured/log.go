@@ -9,6 +9,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 type log struct {
@@ -27,29 +28,29 @@ func (l log) Append(
 }
 
 func (l log) Read(
-	ctx context.Context, topic string, from delivery.Seq,
+	ctx context.Context, key string, from delivery.Seq,
 ) (_ *delivery.Notification, err error) {
 	defer l.calls.done(logRead, time.Now(), &err)
-	return l.Log.Read(ctx, topic, from)
+	return l.Log.Read(ctx, key, from)
 }
 
-func (l log) Heads(ctx context.Context, topics []string) (_ []delivery.Seq, err error) {
+func (l log) Heads(ctx context.Context, keys []string) (_ []delivery.Seq, err error) {
 	defer l.calls.done(logHeads, time.Now(), &err)
-	return l.Log.Heads(ctx, topics)
+	return l.Log.Heads(ctx, keys)
 }
 
 func (l log) Trim(
-	ctx context.Context, topic string, before delivery.Seq, olderThan time.Time,
+	ctx context.Context, key string, before delivery.Seq, olderThan time.Time,
 ) (_ delivery.Trimmed, err error) {
 	defer l.calls.done(logTrim, time.Now(), &err)
-	return l.Log.Trim(ctx, topic, before, olderThan)
+	return l.Log.Trim(ctx, key, before, olderThan)
 }
 
 func (l log) Shrink(
-	ctx context.Context, topic string, keep int64, before delivery.Seq, olderThan time.Time,
+	ctx context.Context, key string, keep int64, before delivery.Seq, olderThan time.Time,
 ) (_ delivery.Trimmed, err error) {
 	defer l.calls.done(logShrink, time.Now(), &err)
-	return l.Log.Shrink(ctx, topic, keep, before, olderThan)
+	return l.Log.Shrink(ctx, key, keep, before, olderThan)
 }
 
 func (l log) Keys(ctx context.Context) iter.Seq2[string, error] {
@@ -61,22 +62,22 @@ func (l log) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] {
 }
 
 func (l log) Summaries(
-	ctx context.Context, topic string, before delivery.Seq, limit int,
+	ctx context.Context, key string, before delivery.Seq, limit int,
 ) (_ []delivery.Summary, err error) {
 	defer l.calls.done(logSummaries, time.Now(), &err)
-	return l.Log.Summaries(ctx, topic, before, limit)
+	return l.Log.Summaries(ctx, key, before, limit)
 }
 
 func (l log) Summary(
-	ctx context.Context, topic string, from delivery.Seq,
+	ctx context.Context, key string, from delivery.Seq,
 ) (_ delivery.Summary, err error) {
 	defer l.calls.done(logSummary, time.Now(), &err)
-	return l.Log.Summary(ctx, topic, from)
+	return l.Log.Summary(ctx, key, from)
 }
 
-func (l log) State(ctx context.Context, topic string) (_ delivery.TopicState, err error) {
+func (l log) State(ctx context.Context, key string) (_ delivery.TopicState, err error) {
 	defer l.calls.done(logState, time.Now(), &err)
-	return l.Log.State(ctx, topic)
+	return l.Log.State(ctx, key)
 }
 
 type pings struct {
@@ -87,7 +88,7 @@ type pings struct {
 // Pings are the engine's, measured.
 func (c *Calls) Pings(p delivery.Pings) delivery.Pings { return pings{p, c} }
 
-func (p pings) Ping(ctx context.Context, topics []string) (_ []delivery.Ping, err error) {
+func (p pings) Ping(ctx context.Context, topics []topic.Address) (_ []delivery.Ping, err error) {
 	defer p.calls.done(pingsPing, time.Now(), &err)
 	return p.Pings.Ping(ctx, topics)
 }

@@ -10,6 +10,7 @@ import (
 	"carillon/delivery"
 	"carillon/source"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // silent is an engine that has nothing, and fails as it is told.
@@ -66,7 +67,7 @@ func (s silent) Topics(_ context.Context) iter.Seq2[delivery.TopicState, error] 
 	return nothing[delivery.TopicState](s.err)
 }
 
-func (s silent) Ping(_ context.Context, _ []string) ([]delivery.Ping, error) {
+func (s silent) Ping(_ context.Context, _ []topic.Address) ([]delivery.Ping, error) {
 	return nil, s.err
 }
 

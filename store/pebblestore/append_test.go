@@ -13,6 +13,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/store/pebblestore"
+	"carillon/topic"
 )
 
 // TestAppendSeesWhatElseChanged: what an append remembers of its topic is not what
@@ -20,9 +21,9 @@ import (
 func TestAppendSeesWhatElseChanged(t *testing.T) {
 	disk := vfs.NewMem()
 	first := openOn(t, disk)
-	one := func(db *pebblestore.DB, topic string) delivery.Receipt {
+	one := func(db *pebblestore.DB, topicURL string) delivery.Receipt {
 		t.Helper()
-		p := delivery.Publication{Topic: topic, ContentType: "text/plain", Body: []byte("a body")}
+		p := delivery.Publication{Topic: topic.Parse(topicURL), ContentType: "text/plain", Body: []byte("a body")}
 		r, err := db.Log().Append(t.Context(), p, uuid.UUID{15: 1}, time.Unix(1e9, 0))
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +64,7 @@ func TestAppendSeesWhatElseChanged(t *testing.T) {
 func TestAppendRemembersOnlySoMuch(t *testing.T) {
 	db := openOn(t, vfs.NewMem())
 	for n := range 10_000 {
-		p := delivery.Publication{Topic: fmt.Sprint(n)}
+		p := delivery.Publication{Topic: topic.Parse(fmt.Sprint(n))}
 		if _, err := db.Log().Append(t.Context(), p, uuid.UUID{}, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +89,7 @@ func BenchmarkAppend(b *testing.B) {
 		defer closeDB(b, db)
 		inParallel(b, func(writer int, _ uint64) error {
 			p := delivery.Publication{
-				Topic: fmt.Sprintf("https://source.example/%d/change/", writer), ContentType: "application/xml", Body: body,
+				Topic: topic.Parse(fmt.Sprintf("https://source.example/%d/change/", writer)), ContentType: "application/xml", Body: body,
 			}
 			_, err := db.Log().Append(b.Context(), p, uuid.New(), time.Now())
 			return err

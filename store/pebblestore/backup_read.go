@@ -61,7 +61,9 @@ func readBackup(ctx context.Context, from io.Reader, t taker) (BackupInfo, error
 	case ended:
 		err = fmt.Errorf("%w: %d of %d files are there", ErrBackupCutOff, max(len(in.seen)-1, 0), in.info.Files)
 	case errors.Is(err, tar.ErrHeader):
-		err = fmt.Errorf("%w: behind %d of %d files is something else", ErrBackupDamaged, max(len(in.seen)-1, 0), in.info.Files)
+		err = fmt.Errorf(
+			"%w: behind %d of %d files is something else", ErrBackupDamaged, max(len(in.seen)-1, 0), in.info.Files,
+		)
 	}
 	if in.info.Format != backupFormat && errors.Is(err, ErrBackupDamaged) {
 		err = ErrNoBackup

@@ -155,7 +155,9 @@ func (r *restoring) clearAll(made bool) error {
 // begin implements taker.
 func (r *restoring) begin(info BackupInfo) error {
 	if free, known := r.space.free(); known && free < uint64(info.Bytes)+r.space.min {
-		return fmt.Errorf("the backup needs %d bytes, and %d must stay free: the disk has %d", info.Bytes, r.space.min, free)
+		return fmt.Errorf(
+			"the backup needs %d bytes, and %d must stay free: the disk has %d", info.Bytes, r.space.min, free,
+		)
 	}
 	// What it says need not be kept; that it was there must be.
 	return r.write(backupHead, io.MultiReader())
@@ -263,6 +265,9 @@ func (db *DB) raiseNumbers(now int64) error {
 	if err := e.commit(b); err != nil {
 		return err
 	}
-	e.log.Info("the store was restored from a backup: its numbers go on above those that may have been given since", "from", floor)
+	e.log.Info(
+		"the store was restored from a backup: its numbers go on above those that may have been given since",
+		"from", floor,
+	)
 	return db.load()
 }

@@ -101,7 +101,7 @@ func TestBackup(t *testing.T) {
 	again := openRestored(t, disk)
 	defer closeDB(t, again)
 	for n := range done.Notifications {
-		got, err := again.Log().Read(t.Context(), topic, delivery.Seq(n+1))
+		got, err := again.Log().Read(t.Context(), topicURL, delivery.Seq(n+1))
 		if err != nil || got.Seq != delivery.Seq(n+1) || string(got.Body) != fmt.Sprint(n) {
 			t.Fatalf("the %d-th notification is %+v, error %v", n+1, got, err)
 		}
@@ -131,7 +131,7 @@ func TestRestoredNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := openRestored(t, disk)
-	if head, err := headOf(t.Context(), again, topic); err != nil || head != 5 {
+	if head, err := headOf(t.Context(), again, topicURL); err != nil || head != 5 {
 		t.Errorf("the head is %d, error %v; want 5", head, err)
 	}
 	for range 2 {
@@ -139,7 +139,7 @@ func TestRestoredNumbers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first, err := again.Log().Read(t.Context(), topic, 6)
+	first, err := again.Log().Read(t.Context(), topicURL, 6)
 	if err != nil || first.After != 5 || first.Seq <= 8 {
 		t.Fatalf("the first after the restore is %d after %d, error %v; want a number above 8, after 5", first.Seq, first.After, err)
 	}
@@ -147,7 +147,7 @@ func TestRestoredNumbers(t *testing.T) {
 	if least := delivery.Seq(65_536 * (time.Since(begin)/time.Second - 3600)); time.Now().After(begin) && first.Seq < least {
 		t.Errorf("the first after the restore is %d; want what the clock says, from %d", first.Seq, least)
 	}
-	if second, err := again.Log().Read(t.Context(), topic, first.Seq+1); err != nil || second.Seq != first.Seq+1 {
+	if second, err := again.Log().Read(t.Context(), topicURL, first.Seq+1); err != nil || second.Seq != first.Seq+1 {
 		t.Errorf("then comes %+v, error %v; want the next number", second, err)
 	}
 	if raised := ownAll(t, again)[0].Epoch; raised <= epoch+1 {
@@ -159,7 +159,7 @@ func TestRestoredNumbers(t *testing.T) {
 	if err := appendOne(t.Context(), again, "after a restart"); err != nil {
 		t.Fatal(err)
 	}
-	if head, err := headOf(t.Context(), again, topic); err != nil || head != first.Seq+2 {
+	if head, err := headOf(t.Context(), again, topicURL); err != nil || head != first.Seq+2 {
 		t.Errorf("the head after a restart is %d, error %v; want %d", head, err, first.Seq+2)
 	}
 	for _, name := range names(t, disk, backupDir) {
@@ -187,7 +187,7 @@ func TestRestoredNumbersByAWrongClock(t *testing.T) {
 		if err := appendOne(t.Context(), again, "after"); err != nil {
 			t.Fatal(err)
 		}
-		if head, err := headOf(t.Context(), again, topic); err != nil || head < 1<<26 {
+		if head, err := headOf(t.Context(), again, topicURL); err != nil || head < 1<<26 {
 			t.Errorf("the head is %d, error %v; want it 2^26 above", head, err)
 		}
 	})
@@ -286,15 +286,19 @@ func TestHostileBackup(t *testing.T) {
 		"another name":          {[]*entry{head(1, 9), file("LOCK", "x")}, pebblestore.ErrBackupDamaged},
 		"the mark of a restore": {[]*entry{head(1, 9), file("restore.unfinished", "x")}, pebblestore.ErrBackupDamaged},
 		"a socket's name":       {[]*entry{head(1, 9), file("control.sock", "x")}, pebblestore.ErrBackupDamaged},
-		"a link":                {[]*entry{head(1, 9), {tar.Header{Name: "000001.sst", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}, ""}}, pebblestore.ErrBackupDamaged},
-		"a hard link":           {[]*entry{head(1, 9), {tar.Header{Name: "000001.sst", Typeflag: tar.TypeLink, Linkname: "LOCK"}, ""}}, pebblestore.ErrBackupDamaged},
-		"a directory":           {[]*entry{head(1, 9), {tar.Header{Name: "000001.sst", Typeflag: tar.TypeDir}, ""}}, pebblestore.ErrBackupDamaged},
-		"a name twice":          {[]*entry{head(2, 9), file("000001.sst", "x"), file("000001.sst", "x")}, pebblestore.ErrBackupDamaged},
-		"more bytes":            {[]*entry{head(1, 1), file("000001.sst", "xx")}, pebblestore.ErrBackupDamaged},
-		"more files":            {[]*entry{head(1, 9), file("000001.sst", "x"), file("000002.sst", "x")}, pebblestore.ErrBackupDamaged},
-		"fewer files":           {[]*entry{head(2, 1), file("000001.sst", "x"), file("backup.sha256", "")}, pebblestore.ErrBackupDamaged},
-		"no sums":               {[]*entry{head(1, 1), file("000001.sst", "x"), file("backup.sha256", "")}, pebblestore.ErrBackupDamaged},
-		"negative bytes":        {[]*entry{head(1, -1), file("000001.sst", "x")}, pebblestore.ErrNoBackup},
+		"a link": {[]*entry{
+			head(1, 9), {tar.Header{Name: "000001.sst", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}, ""},
+		}, pebblestore.ErrBackupDamaged},
+		"a hard link": {[]*entry{
+			head(1, 9), {tar.Header{Name: "000001.sst", Typeflag: tar.TypeLink, Linkname: "LOCK"}, ""},
+		}, pebblestore.ErrBackupDamaged},
+		"a directory":    {[]*entry{head(1, 9), {tar.Header{Name: "000001.sst", Typeflag: tar.TypeDir}, ""}}, pebblestore.ErrBackupDamaged},
+		"a name twice":   {[]*entry{head(2, 9), file("000001.sst", "x"), file("000001.sst", "x")}, pebblestore.ErrBackupDamaged},
+		"more bytes":     {[]*entry{head(1, 1), file("000001.sst", "xx")}, pebblestore.ErrBackupDamaged},
+		"more files":     {[]*entry{head(1, 9), file("000001.sst", "x"), file("000002.sst", "x")}, pebblestore.ErrBackupDamaged},
+		"fewer files":    {[]*entry{head(2, 1), file("000001.sst", "x"), file("backup.sha256", "")}, pebblestore.ErrBackupDamaged},
+		"no sums":        {[]*entry{head(1, 1), file("000001.sst", "x"), file("backup.sha256", "")}, pebblestore.ErrBackupDamaged},
+		"negative bytes": {[]*entry{head(1, -1), file("000001.sst", "x")}, pebblestore.ErrNoBackup},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stream bytes.Buffer

@@ -19,6 +19,7 @@ import (
 	"carillon/delivery"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // corruptRecords is how many records of each kind there are, so that a bad block
@@ -33,8 +34,8 @@ func corruptTopic(n int) string { return fmt.Sprintf("https://source.example/%03
 func corruptRequest(kind string, n int) subscription.Request {
 	callback := fmt.Sprintf("https://%s.example/%03d", kind, n)
 	return subscription.Request{
-		ID: subscription.NewID(topic, callback), Token: uuid.New(), Mode: subscription.ModeSubscribe,
-		Topic: topic, Callback: callback,
+		ID: subscription.NewID(topicURL, callback), Token: uuid.New(), Mode: subscription.ModeSubscribe,
+		Topic: topicURL, Callback: callback,
 	}
 }
 
@@ -115,10 +116,10 @@ func fillMany(t *testing.T, disk *vfs.MemFS) {
 			Tenure:   tenures[subscription.ShardOf(sub.ID)],
 			Advances: []delivery.Advance{{Subscription: sub.ID, Position: delivery.Position{Settled: corruptSettled(n)}}},
 		})
-		_, pinged := db.Pings().Ping(ctx, []string{fmt.Sprintf("https://pinged.example/%03d", n)})
-		_, one := db.Log().Append(ctx, delivery.Publication{Topic: corruptTopic(n)}, uuid.New(), time.Now())
+		_, pinged := db.Pings().Ping(ctx, []topic.Address{topic.Parse(fmt.Sprintf("https://pinged.example/%03d", n))})
+		_, one := db.Log().Append(ctx, delivery.Publication{Topic: topic.Parse(corruptTopic(n))}, uuid.New(), time.Now())
 		_, many := db.Log().Append(ctx, delivery.Publication{
-			Topic: topic, ContentType: fmt.Sprintf("text/%d", n+1),
+			Topic: topic.Parse(topicURL), ContentType: fmt.Sprintf("text/%d", n+1),
 			Body: fmt.Appendf(bytes.Repeat([]byte{'x'}, 1000), "<%d>", n+1),
 		}, uuid.New(), time.Now())
 		err := errors.Join(pinged, one, many,
@@ -369,11 +370,11 @@ func badTopic(t *testing.T, db *pebblestore.DB) {
 		listed++
 	}
 	wantMost(t, listed, corruptRecords+1)
-	_, err := db.Log().Heads(t.Context(), []string{topic, corruptTopic(corruptOne)})
+	_, err := db.Log().Heads(t.Context(), []string{topicURL, corruptTopic(corruptOne)})
 	wantDamaged(t, err)
 	_, err = db.Log().State(t.Context(), corruptTopic(corruptOne))
 	wantDamaged(t, err)
-	if head, err := headOf(t.Context(), db, topic); head != corruptRecords || err != nil {
+	if head, err := headOf(t.Context(), db, topicURL); head != corruptRecords || err != nil {
 		t.Errorf("head %d, error %v; want %d", head, err, corruptRecords)
 	}
 }
@@ -384,7 +385,7 @@ func wantListed(t *testing.T, db *pebblestore.DB, read []delivery.Seq) {
 	want := slices.Clone(read)
 	slices.Reverse(want)
 	for _, limit := range []int{2 * corruptRecords, 7} {
-		list, err := db.Log().Summaries(t.Context(), topic, 0, limit)
+		list, err := db.Log().Summaries(t.Context(), topicURL, 0, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -402,7 +403,7 @@ func wantListed(t *testing.T, db *pebblestore.DB, read []delivery.Seq) {
 func readAll(t *testing.T, db *pebblestore.DB) (seqs []delivery.Seq) {
 	t.Helper()
 	for from := delivery.Seq(1); ; {
-		n, err := db.Log().Read(t.Context(), topic, from)
+		n, err := db.Log().Read(t.Context(), topicURL, from)
 		if errors.Is(err, delivery.ErrEndOfLog) {
 			return seqs
 		}
@@ -442,14 +443,14 @@ func TestBadBlockIsTrimmed(t *testing.T) {
 		flip(t, disk, marker)
 		db := openOn(t, disk)
 		later := time.Now().Add(time.Hour)
-		if _, err := db.Log().Trim(t.Context(), topic, corruptRecords+1, later); err != nil {
+		if _, err := db.Log().Trim(t.Context(), topicURL, corruptRecords+1, later); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if seqs := readAll(t, db); len(seqs) > 0 {
 			t.Errorf("%s: %d are left", name, len(seqs))
 		}
 		for state, err := range db.Log().Topics(t.Context()) {
-			if err != nil || subscription.Key(topic) == state.Topic && state.First != corruptRecords+1 {
+			if err != nil || state.Topic == topicURL && state.First != corruptRecords+1 {
 				t.Errorf("%s: %+v, error %v", name, state, err)
 			}
 		}
@@ -464,7 +465,7 @@ func TestBadBlockAndNewNotifications(t *testing.T) {
 	flip(t, disk, "text/200")
 	db := openOn(t, disk)
 	for n := range 3 {
-		p := delivery.Publication{Topic: topic, ContentType: fmt.Sprintf("text/%d", corruptRecords+n+1)}
+		p := delivery.Publication{Topic: topic.Parse(topicURL), ContentType: fmt.Sprintf("text/%d", corruptRecords+n+1)}
 		if _, err := db.Log().Append(t.Context(), p, uuid.New(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
@@ -519,7 +520,7 @@ func badPing(t *testing.T, db *pebblestore.DB) {
 		waiting++
 	}
 	wantMost(t, waiting, corruptRecords)
-	_, err := db.Pings().Fetched(t.Context(), delivery.Ping{Topic: fmt.Sprintf("https://pinged.example/%03d", corruptOne)})
+	_, err := db.Pings().Fetched(t.Context(), delivery.Ping{Topic: topic.Parse(fmt.Sprintf("https://pinged.example/%03d", corruptOne))})
 	if err != nil {
 		t.Errorf("fetched: %v", err)
 	}

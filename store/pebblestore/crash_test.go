@@ -15,6 +15,7 @@ import (
 	"carillon/delivery"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // TestCrash pulls the plug while publications, subscriptions and cursors are being
@@ -92,7 +93,10 @@ func crashOnce(t *testing.T, percent int, seed uint64) {
 	p.mu.Lock() // no promise is made between the look at them and the crash
 	after := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, 1))})
 	made := p.count
-	kept := &promises{appended: map[string]map[delivery.Seq]uuid.UUID{}, active: map[subscription.ID]bool{}, settled: map[subscription.ID]delivery.Seq{}, pinged: map[string]uint64{}}
+	kept := &promises{
+		appended: map[string]map[delivery.Seq]uuid.UUID{}, active: map[subscription.ID]bool{},
+		settled: map[subscription.ID]delivery.Seq{}, pinged: map[string]uint64{},
+	}
 	kept.copy(p)
 	p.mu.Unlock()
 	close(stop)
@@ -169,18 +173,18 @@ func headOf(ctx context.Context, db *pebblestore.DB, topic string) (delivery.Seq
 func crashStep(
 	t *testing.T, db *pebblestore.DB, tenures map[subscription.Shard]delivery.Tenure, p *promises, n int,
 ) error {
-	ctx, topic, id := t.Context(), crashTopic(n), uuid.New()
-	receipt, err := db.Log().Append(ctx, delivery.Publication{Topic: topic, Body: id[:]}, id, time.Now())
+	ctx, topicURL, id := t.Context(), crashTopic(n), uuid.New()
+	receipt, err := db.Log().Append(ctx, delivery.Publication{Topic: topic.Parse(topicURL), Body: id[:]}, id, time.Now())
 	if err != nil {
 		return err
 	}
-	p.note(func() { p.appended[topic][receipt.Seq] = id })
+	p.note(func() { p.appended[topicURL][receipt.Seq] = id })
 	if n%4 > 0 {
 		return nil
 	}
 	callback := fmt.Sprintf("https://destination.example/%d", n)
-	r := subscription.Request{ID: subscription.NewID(topic, callback), Token: uuid.New(), Topic: topic, Callback: callback}
-	sub := subscription.Subscription{ID: r.ID, Topic: topic, Callback: callback, Expires: time.Now()}
+	r := subscription.Request{ID: subscription.NewID(topicURL, callback), Token: uuid.New(), Topic: topicURL, Callback: callback}
+	sub := subscription.Subscription{ID: r.ID, Topic: topicURL, Callback: callback, Expires: time.Now()}
 	if err := errors.Join(db.Subscriptions().Submit(ctx, r), db.Subscriptions().Activate(ctx, r, sub)); err != nil {
 		return err
 	}
@@ -193,11 +197,11 @@ func crashStep(
 		return err
 	}
 	p.note(func() { p.settled[r.ID] = receipt.Seq })
-	pings, err := db.Pings().Ping(ctx, []string{topic})
+	pings, err := db.Pings().Ping(ctx, []topic.Address{topic.Parse(topicURL)})
 	if err != nil {
 		return err
 	}
-	p.note(func() { p.pinged[topic] = max(p.pinged[topic], pings[0].Count) })
+	p.note(func() { p.pinged[topicURL] = max(p.pinged[topicURL], pings[0].Count) })
 	return nil
 }
 
@@ -230,7 +234,7 @@ func checkPromises(t *testing.T, db *pebblestore.DB, p *promises) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		waiting[ping.Topic] = ping.Count
+		waiting[ping.Topic.String()] = ping.Count
 	}
 	for topic, count := range p.pinged {
 		if waiting[topic] < count {

@@ -164,7 +164,9 @@ func (w *cursorWriter) sort(advances []delivery.Advance) {
 		if a.high != b.high {
 			return cmp.Compare(a.high, b.high)
 		}
-		return cmp.Or(bytes.Compare(advances[a.index].Subscription[:], advances[b.index].Subscription[:]), a.index-b.index)
+		return cmp.Or(
+			bytes.Compare(advances[a.index].Subscription[:], advances[b.index].Subscription[:]), a.index-b.index,
+		)
 	})
 }
 

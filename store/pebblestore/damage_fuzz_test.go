@@ -19,6 +19,7 @@ import (
 	"carillon/source"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // What is whole, and what is overwritten, in FuzzDamagedStore. The two subscriptions are
@@ -42,17 +43,21 @@ func fillTwo(t testing.TB, db *pebblestore.DB) {
 	t.Helper()
 	ctx := context.Background()
 	tenures := ownAll(t, db)
-	for _, topic := range []string{wholeTopic, brokenTopic} {
-		sub := soundSub(topic)
-		r := subscription.Request{ID: sub.ID, Token: uuid.New(), Mode: subscription.ModeSubscribe, Topic: topic, Callback: sub.Callback}
-		_, pinged := db.Pings().Ping(ctx, []string{topic})
-		_, appended := db.Log().Append(ctx, delivery.Publication{Topic: topic, ContentType: "text/plain", Body: []byte("hello")}, uuid.New(), time.Now())
+	for _, topicURL := range []string{wholeTopic, brokenTopic} {
+		sub := soundSub(topicURL)
+		r := subscription.Request{ID: sub.ID, Token: uuid.New(), Mode: subscription.ModeSubscribe, Topic: topicURL, Callback: sub.Callback}
+		_, pinged := db.Pings().Ping(ctx, []topic.Address{topic.Parse(topicURL)})
+		_, appended := db.Log().Append(
+			ctx,
+			delivery.Publication{Topic: topic.Parse(topicURL), ContentType: "text/plain", Body: []byte("hello")},
+			uuid.New(), time.Now(),
+		)
 		err := errors.Join(pinged, appended, db.Subscriptions().Submit(ctx, r), db.Subscriptions().Activate(ctx, r, sub),
 			db.Subscriptions().Submit(ctx, r), db.Cursors().Save(ctx, []delivery.Batch{{
 				Tenure:   tenures[subscription.ShardOf(sub.ID)],
 				Advances: []delivery.Advance{{Subscription: sub.ID, Position: delivery.Position{Settled: 1}}},
 				Gaps:     []delivery.Gap{{Subscription: sub.ID, First: 1, Last: 1, Reason: delivery.GapGivenUp}},
-			}}), db.Sources().Add(ctx, sourceOf(topic)))
+			}}), db.Sources().Add(ctx, sourceOf(topicURL)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,9 +143,9 @@ func keysOf(t testing.TB, disk vfs.FS) (whole []string, broken map[byte][]byte) 
 }
 
 // concerns tells whether a key is of the topic or of its subscription.
-func concerns(key []byte, topic string) bool {
-	sub, sum := soundSub(topic), sha256.Sum256([]byte(subscription.Key(topic)))
-	return bytes.Contains(key, sub.ID[:]) || bytes.Contains(key, sum[:16]) || bytes.Contains(key, []byte(nameIn(topic)))
+func concerns(key []byte, topicURL string) bool {
+	sub, sum := soundSub(topicURL), sha256.Sum256([]byte(topic.Key(topicURL)))
+	return bytes.Contains(key, sub.ID[:]) || bytes.Contains(key, sum[:16]) || bytes.Contains(key, []byte(nameIn(topicURL)))
 }
 
 // wantWhole holds that everything of the whole topic is served.
@@ -170,12 +175,12 @@ func wantWhole(t *testing.T, db *pebblestore.DB) {
 	}
 	topics, waiting := 0, 0
 	for state, err := range db.Log().Topics(ctx) {
-		if err == nil && state.Topic == subscription.Key(wholeTopic) && state.Head == 1 {
+		if err == nil && state.Topic == topic.Key(wholeTopic) && state.Head == 1 {
 			topics++
 		}
 	}
 	for ping, err := range db.Pings().Waiting(ctx) {
-		if err == nil && ping.Topic == wholeTopic {
+		if err == nil && ping.Topic.String() == wholeTopic {
 			waiting++
 		}
 	}
@@ -208,7 +213,7 @@ func askAll(t *testing.T, db *pebblestore.DB) {
 	check("read", err)
 	_, err = db.Log().Heads(ctx, []string{brokenTopic})
 	check("heads", err)
-	_, err = db.Log().Append(ctx, delivery.Publication{Topic: brokenTopic, Body: []byte("x")}, uuid.New(), time.Now())
+	_, err = db.Log().Append(ctx, delivery.Publication{Topic: topic.Parse(brokenTopic), Body: []byte("x")}, uuid.New(), time.Now())
 	check("append", err)
 	_, err = db.Log().Shrink(ctx, brokenTopic, 1, delivery.MaxSeq, time.Now())
 	check("shrink", err)
@@ -218,7 +223,7 @@ func askAll(t *testing.T, db *pebblestore.DB) {
 	check("get Source", err)
 	check("replace Source", db.Sources().Replace(ctx, sourceOf(brokenTopic)))
 	check("delete Source", db.Sources().Delete(ctx, nameIn(brokenTopic)))
-	_, err = db.Pings().Fetched(ctx, delivery.Ping{Topic: brokenTopic, Count: 1})
+	_, err = db.Pings().Fetched(ctx, delivery.Ping{Topic: topic.Parse(brokenTopic), Count: 1})
 	check("fetched", err)
 	check("save", db.Cursors().Save(ctx, []delivery.Batch{{
 		Tenure:   ownAll(t, db)[subscription.ShardOf(sub.ID)],

@@ -15,12 +15,13 @@ import (
 	"carillon/delivery"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // TestDamage cuts the records of one kind short, behind the store's back.
 func TestDamage(t *testing.T) {
-	good := subscription.NewID(topic, "https://destination.example/good")
-	bad := subscription.NewID(topic, "https://destination.example/bad")
+	good := subscription.NewID(topicURL, "https://destination.example/good")
+	bad := subscription.NewID(topicURL, "https://destination.example/bad")
 	for name, row := range map[string]struct {
 		kind  byte
 		check func(t *testing.T, db *pebblestore.DB)
@@ -71,29 +72,29 @@ func TestDamage(t *testing.T) {
 			}
 		}},
 		"topic": {0x06, func(t *testing.T, db *pebblestore.DB) {
-			_, err := headOf(t.Context(), db, topic)
+			_, err := headOf(t.Context(), db, topicURL)
 			wantDamaged(t, err)
 			wantDamaged(t, appendOne(t.Context(), db, "x"))
-			_, err = db.Log().State(t.Context(), topic)
+			_, err = db.Log().State(t.Context(), topicURL)
 			wantDamaged(t, err)
 			for state, err := range db.Log().Topics(t.Context()) {
 				t.Errorf("listed: %+v, error %v", state, err)
 			}
 		}},
 		"notification": {0x07, func(t *testing.T, db *pebblestore.DB) {
-			_, err := db.Log().Read(t.Context(), topic, 1)
+			_, err := db.Log().Read(t.Context(), topicURL, 1)
 			if !errors.Is(err, delivery.ErrEndOfLog) {
 				t.Errorf("got error %v, want the end of the log", err)
 			}
-			if list, err := db.Log().Summaries(t.Context(), topic, 0, 9); len(list) != 0 || err != nil {
+			if list, err := db.Log().Summaries(t.Context(), topicURL, 0, 9); len(list) != 0 || err != nil {
 				t.Errorf("listed: %+v, error %v", list, err)
 			}
-			if s, err := db.Log().Summary(t.Context(), topic, 1); !errors.Is(err, delivery.ErrEndOfLog) {
+			if s, err := db.Log().Summary(t.Context(), topicURL, 1); !errors.Is(err, delivery.ErrEndOfLog) {
 				t.Errorf("got %+v, error %v, want the end of the log", s, err)
 			}
 		}},
 		"body": {0x08, func(t *testing.T, db *pebblestore.DB) {
-			_, err := db.Log().Read(t.Context(), topic, 1)
+			_, err := db.Log().Read(t.Context(), topicURL, 1)
 			if !errors.Is(err, delivery.ErrEndOfLog) {
 				t.Errorf("got error %v, want the end of the log", err)
 			}
@@ -102,7 +103,7 @@ func TestDamage(t *testing.T) {
 			for ping, err := range db.Pings().Waiting(t.Context()) {
 				t.Errorf("listed: %+v, error %v", ping, err)
 			}
-			if left, err := db.Pings().Fetched(t.Context(), delivery.Ping{Topic: topic}); left != nil || err != nil {
+			if left, err := db.Pings().Fetched(t.Context(), delivery.Ping{Topic: topic.Parse(topicURL)}); left != nil || err != nil {
 				t.Errorf("left %v, error %v", left, err)
 			}
 		}},
@@ -136,7 +137,7 @@ func TestDamagedCounts(t *testing.T) {
 		disk := vfs.NewMem()
 		db := openOn(t, disk)
 		ownAll(t, db)
-		if _, err := db.Pings().Ping(t.Context(), []string{topic}); err != nil {
+		if _, err := db.Pings().Ping(t.Context(), []topic.Address{topic.Parse(topicURL)}); err != nil {
 			t.Fatal(err)
 		}
 		closeDB(t, db)
@@ -152,13 +153,13 @@ func TestDamagedCounts(t *testing.T) {
 func TestActivateOverDamage(t *testing.T) {
 	disk := vfs.NewMem()
 	db := openOn(t, disk)
-	id := subscription.NewID(topic, "https://destination.example/")
+	id := subscription.NewID(topicURL, "https://destination.example/")
 	fill(t, db, subscription.ID{}, id)
 	closeDB(t, db)
 	cutShort(t, disk, 0x01)
 	db = openOn(t, disk)
 	r := subscription.Request{ID: id, Token: uuid.New()}
-	sub := subscription.Subscription{ID: id, Topic: topic, Expires: time.Now().Add(time.Hour)}
+	sub := subscription.Subscription{ID: id, Topic: topicURL, Expires: time.Now().Add(time.Hour)}
 	if err := errors.Join(db.Subscriptions().Submit(t.Context(), r), db.Subscriptions().Activate(t.Context(), r, sub)); err != nil {
 		t.Fatal(err)
 	}
@@ -179,9 +180,9 @@ func wantDamaged(t *testing.T, err error) {
 // else of another, whose lease is over.
 func fill(t *testing.T, db *pebblestore.DB, pending, active subscription.ID) {
 	t.Helper()
-	r := subscription.Request{ID: active, Token: uuid.New(), Topic: topic}
-	sub := subscription.Subscription{ID: active, Topic: topic, Start: 2, Expires: time.Now().Add(-time.Hour)}
-	_, pinged := db.Pings().Ping(t.Context(), []string{topic})
+	r := subscription.Request{ID: active, Token: uuid.New(), Topic: topicURL}
+	sub := subscription.Subscription{ID: active, Topic: topicURL, Start: 2, Expires: time.Now().Add(-time.Hour)}
+	_, pinged := db.Pings().Ping(t.Context(), []topic.Address{topic.Parse(topicURL)})
 	err := errors.Join(pinged, appendOne(t.Context(), db, "body"),
 		db.Subscriptions().Submit(t.Context(), r),
 		db.Subscriptions().Activate(t.Context(), r, sub),

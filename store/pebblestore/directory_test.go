@@ -138,7 +138,7 @@ func openDamaged(t *testing.T, whole *vfs.MemFS, name string, change func(disk *
 		return false
 	}
 	defer closeDB(t, db)
-	if head, err := headOf(t.Context(), db, topic); err != nil || head != 60 {
+	if head, err := headOf(t.Context(), db, topicURL); err != nil || head != 60 {
 		// A block of a table is told of in the log.
 		if !errors.Is(err, pebblestore.ErrDamaged) {
 			t.Errorf("%s: the log ends at %d, error %v; want all 60, or a refusal", name, head, err)
@@ -180,7 +180,7 @@ func TestDamagedLogOfAKilledProcess(t *testing.T) {
 		rewrite(t, damaged, log, func(content []byte) []byte { content[at] ^= 1; return content })
 		broken, err := pebblestore.Open(pebblestore.Config{Dir: "var/store", FS: damaged})
 		if err == nil {
-			head, _ := headOf(t.Context(), broken, topic)
+			head, _ := headOf(t.Context(), broken, topicURL)
 			t.Errorf("byte %d of %d was changed, and the log ends at %d", at, size, head)
 			closeDB(t, broken)
 			continue
@@ -191,7 +191,7 @@ func TestDamagedLogOfAKilledProcess(t *testing.T) {
 	rewrite(t, torn, log, func(content []byte) []byte { return content[:size-100] })
 	again := openOn(t, torn)
 	defer closeDB(t, again)
-	if head, err := headOf(t.Context(), again, topic); err != nil || head != 299 {
+	if head, err := headOf(t.Context(), again, topicURL); err != nil || head != 299 {
 		t.Errorf("torn in its last record, the log ends at %d, error %v; want 299", head, err)
 	}
 }
@@ -212,7 +212,7 @@ func TestOpenOnADiskThatRefuses(t *testing.T) {
 				t.Errorf("%s at %v: %v; want one line with %v and the directory", name, kind, err, want)
 			}
 			db := openOn(t, whole)
-			if head, err := headOf(t.Context(), db, topic); err != nil || head != 60 {
+			if head, err := headOf(t.Context(), db, topicURL); err != nil || head != 60 {
 				t.Errorf("%s at %v: afterwards the log ends at %d, error %v; want all 60", name, kind, head, err)
 			}
 			closeDB(t, db)

@@ -23,12 +23,13 @@ import (
 	"carillon/delivery"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
-const topic = "https://source.example/change/"
+const topicURL = "https://source.example/change/"
 
 func appendOne(ctx context.Context, db *pebblestore.DB, body string) error {
-	p := delivery.Publication{Topic: topic, ContentType: "text/plain", Body: []byte(body)}
+	p := delivery.Publication{Topic: topic.Parse(topicURL), ContentType: "text/plain", Body: []byte(body)}
 	_, err := db.Log().Append(ctx, p, uuid.New(), time.Now())
 	return err
 }
@@ -65,7 +66,7 @@ func TestAppendsShareASync(t *testing.T) {
 			go func() { errs <- appendOne(t.Context(), db, fmt.Sprint(i)) }()
 		}
 		synctest.Wait()
-		if _, err := db.Log().Read(t.Context(), topic, n); err != nil {
+		if _, err := db.Log().Read(t.Context(), topicURL, n); err != nil {
 			t.Errorf("while one syncs, not all %d were applied: %v", n, err)
 		}
 		if len(errs) > 0 {
@@ -113,7 +114,7 @@ func TestRepetitionWaitsForTheSync(t *testing.T) {
 			return nil
 		})))
 		armed.Store(true)
-		p := delivery.Publication{Topic: topic, Body: []byte("x"), From: "1", Until: "2"}
+		p := delivery.Publication{Topic: topic.Parse(topicURL), Body: []byte("x"), From: "1", Until: "2"}
 		receipts := make(chan delivery.Receipt, 2)
 		for range 2 {
 			go func() {
@@ -151,14 +152,14 @@ func TestHeadsWaitForTheSync(t *testing.T) {
 			t.Fatal(err)
 		}
 		armed.Store(true)
-		if head, err := headOf(t.Context(), db, topic); head != 1 || err != nil {
+		if head, err := headOf(t.Context(), db, topicURL); head != 1 || err != nil {
 			t.Errorf("got %d, error %v: nothing is to be waited for", head, err)
 		}
 		appended, heads := make(chan error, 1), make(chan delivery.Seq, 1)
 		go func() { appended <- appendOne(t.Context(), db, "not durable") }()
 		synctest.Wait()
 		go func() {
-			head, err := headOf(t.Context(), db, topic)
+			head, err := headOf(t.Context(), db, topicURL)
 			if err != nil {
 				t.Error(err)
 			}
@@ -219,7 +220,7 @@ func TestBrokenDiskEndsTheProcess(t *testing.T) {
 			}
 			defer closeDB(t, db)
 			acknowledged := delivery.Seq(strings.Count(stdout.String(), "ok\n"))
-			if head, err := headOf(t.Context(), db, topic); head < acknowledged || acknowledged == 0 || err != nil {
+			if head, err := headOf(t.Context(), db, topicURL); head < acknowledged || acknowledged == 0 || err != nil {
 				t.Errorf("head is %d, error %v; %d were acknowledged", head, err, acknowledged)
 			}
 		})
@@ -305,7 +306,7 @@ func TestBrokenDisk(t *testing.T) {
 			if err := <-running; !errors.Is(err, subscription.ErrUnavailable) {
 				t.Errorf("Shards.Run: got error %v", err)
 			}
-			if _, err := headOf(t.Context(), db, topic); !errors.Is(err, subscription.ErrUnavailable) {
+			if _, err := headOf(t.Context(), db, topicURL); !errors.Is(err, subscription.ErrUnavailable) {
 				t.Errorf("Head: got error %v", err)
 			}
 			if got := told.Load(); got != 1 {
@@ -313,7 +314,7 @@ func TestBrokenDisk(t *testing.T) {
 			}
 			_ = db.Close() // what it returns depends on how far Pebble got
 			again := openOn(t, disk.CrashClone(vfs.CrashCloneCfg{}))
-			if head, err := headOf(t.Context(), again, topic); head != 5 || err != nil {
+			if head, err := headOf(t.Context(), again, topicURL); head != 5 || err != nil {
 				t.Errorf("after a restart head is %d, error %v; want 5", head, err)
 			}
 		})
@@ -342,10 +343,10 @@ func TestFullDisk(t *testing.T) {
 		if !errors.Is(err, subscription.ErrUnavailable) || !strings.Contains(err.Error(), "full") {
 			t.Errorf("while the disk is full: got error %v", err)
 		}
-		if _, err := db.Pings().Fetched(t.Context(), delivery.Ping{Topic: topic}); !errors.Is(err, subscription.ErrUnavailable) {
+		if _, err := db.Pings().Fetched(t.Context(), delivery.Ping{Topic: topic.Parse(topicURL)}); !errors.Is(err, subscription.ErrUnavailable) {
 			t.Errorf("Fetched while the disk is full: got error %v", err)
 		}
-		if _, err := db.Log().Read(t.Context(), topic, 1); err != nil {
+		if _, err := db.Log().Read(t.Context(), topicURL, 1); err != nil {
 			t.Errorf("Read while the disk is full: %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -364,7 +365,7 @@ func TestFullDisk(t *testing.T) {
 		if err := appendOne(t.Context(), db, "after"); err != nil {
 			t.Errorf("when there is room again: %v", err)
 		}
-		if head, err := headOf(t.Context(), db, topic); head != 3 || err != nil {
+		if head, err := headOf(t.Context(), db, topicURL); head != 3 || err != nil {
 			t.Errorf("head is %d, error %v; want 3", head, err)
 		}
 	})
@@ -397,9 +398,9 @@ func TestLowSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := vfs.NewMem()
 		db := openOn(t, disk)
-		request := subscription.Request{ID: subscription.NewID(topic, "https://destination.example/"), Token: uuid.New()}
-		other := subscription.Request{ID: subscription.NewID(topic, "https://other.example/"), Token: uuid.New()}
-		pings, err := db.Pings().Ping(t.Context(), []string{topic})
+		request := subscription.Request{ID: subscription.NewID(topicURL, "https://destination.example/"), Token: uuid.New()}
+		other := subscription.Request{ID: subscription.NewID(topicURL, "https://other.example/"), Token: uuid.New()}
+		pings, err := db.Pings().Ping(t.Context(), []topic.Address{topic.Parse(topicURL)})
 		if err := errors.Join(err, appendOne(t.Context(), db, "x"), db.Subscriptions().Submit(t.Context(), request),
 			db.Subscriptions().Submit(t.Context(), other)); err != nil {
 			t.Fatal(err)
@@ -407,7 +408,7 @@ func TestLowSpace(t *testing.T) {
 		disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: pebblestore.DefaultMinFree - 1})
 		time.Sleep(time.Minute)
 
-		_, err = db.Pings().Ping(t.Context(), []string{topic})
+		_, err = db.Pings().Ping(t.Context(), []topic.Address{topic.Parse(topicURL)})
 		sub := subscription.Subscription{ID: request.ID}
 		for name, err := range map[string]error{
 			"Append": appendOne(t.Context(), db, "x"), "Ping": err,
@@ -418,8 +419,8 @@ func TestLowSpace(t *testing.T) {
 			}
 		}
 		_, fetched := db.Pings().Fetched(t.Context(), pings[0])
-		_, trimmed := db.Log().Trim(t.Context(), topic, 2, time.Now())
-		_, shrunk := db.Log().Shrink(t.Context(), topic, 0, delivery.MaxSeq, time.Now())
+		_, trimmed := db.Log().Trim(t.Context(), topicURL, 2, time.Now())
+		_, shrunk := db.Log().Shrink(t.Context(), topicURL, 0, delivery.MaxSeq, time.Now())
 		_, removed := db.Subscriptions().Remove(t.Context(), sub)
 		for name, err := range map[string]error{
 			"Fetched": fetched, "Remove": removed,
@@ -461,7 +462,7 @@ func TestCloseWaits(t *testing.T) {
 				t.Fatal("Close did not wait")
 			default:
 			}
-			if _, err := headOf(t.Context(), db, topic); !errors.Is(err, subscription.ErrUnavailable) {
+			if _, err := headOf(t.Context(), db, topicURL); !errors.Is(err, subscription.ErrUnavailable) {
 				t.Errorf("a call after Close: got error %v", err)
 			}
 		}

@@ -112,7 +112,10 @@ func (e *engine) close() error {
 // testify notes how long the files are, if it can.
 func (e *engine) testify(closed bool) {
 	if err := testify(e.space.fs, e.space.dir, closed); err != nil {
-		e.log.Warn("it cannot be noted how long the store's files are: it would not be seen if one was cut short", "error", err)
+		e.log.Warn(
+			"it cannot be noted how long the store's files are: it would not be seen if one was cut short",
+			"error", err,
+		)
 	}
 }
 

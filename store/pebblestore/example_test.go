@@ -10,6 +10,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/store/pebblestore"
+	"carillon/topic"
 )
 
 func ExampleOpen() {
@@ -22,7 +23,7 @@ func ExampleOpen() {
 	defer db.Close()
 
 	receipt, err := db.Log().Append(ctx, delivery.Publication{
-		Topic: "https://source.example/change/", ContentType: "text/plain", Body: []byte("it changed"),
+		Topic: topic.Parse("https://source.example/change/"), ContentType: "text/plain", Body: []byte("it changed"),
 	}, uuid.New(), time.Now())
 	if err != nil {
 		fmt.Println(err)

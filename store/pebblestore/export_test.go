@@ -13,6 +13,7 @@ import (
 	"carillon/notifier"
 	"carillon/source"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // EncodePosition and EncodeGap write records.
@@ -109,7 +110,13 @@ func decodeHeadAgain(record []byte) error {
 // SampleRecords are one record of each kind.
 func SampleRecords() [][]byte {
 	return [][]byte{
-		mirrorEncodeCopy(&mirror.Copy{Path: "h/p", State: mirror.Failed, File: &mirror.File{Size: 5, ModTime: time.Unix(1, 2)}, Tries: 3, Next: time.Unix(4, 5), Reason: "why"}),
+		mirrorEncodeCopy(
+			&mirror.Copy{
+				Path: "h/p", State: mirror.Failed,
+				File: &mirror.File{Size: 5, ModTime: time.Unix(1, 2)}, Tries: 3,
+				Next: time.Unix(4, 5), Reason: "why",
+			},
+		),
 		encodeSubscription(subscription.Subscription{Topic: "topic", Callback: "callback", Secret: "secret", Start: 300}),
 		encodeRequest(subscription.Request{Mode: "subscribe", Topic: "topic", Lease: 5}),
 		encodeRequest(subscription.Request{Mode: "subscribe", Topic: "topic", Since: time.Unix(1, 2), Start: 300, VerifyToken: "token"}),
@@ -118,13 +125,13 @@ func SampleRecords() [][]byte {
 		encodeSource(source.Source{Prefixes: []string{"prefix", ""}, Created: time.Unix(5, 6)}),
 		encodePosition(delivery.Position{Settled: 7, Failures: 3, NextAttempt: time.Unix(1, 2), LastStatus: 503}),
 		encodeGap(delivery.Gap{Last: 9, Reason: delivery.GapTrimmed, At: time.Unix(1, 2)}),
-		encodePing(delivery.Ping{Topic: "topic", Count: 300}), encodeCount(5),
+		encodePing(delivery.Ping{Topic: topic.Parse("topic"), Count: 300}), encodeCount(5),
 		encodeSource(source.Source{Prefixes: []string{"https://a.example/x"}, Created: time.Unix(1, 2)}),
 		journalEncodeChannel(&notifier.Channel{
 			Next: time.Unix(2, 0), Sealed: &notifier.Notification{From: time.Unix(1, 0), Until: time.Unix(2, 0), Entries: 3, Size: 4},
 		}),
-		encodeHead(&delivery.Notification{Publication: delivery.Publication{Topic: "topic"}, Seq: 2, After: 1}),
-		encodeHead(&delivery.Notification{Publication: delivery.Publication{Topic: "topic"}, Seq: 1 << 50, After: 1 << 49}),
+		encodeHead(&delivery.Notification{Publication: delivery.Publication{Topic: topic.Parse("topic")}, Seq: 2, After: 1}),
+		encodeHead(&delivery.Notification{Publication: delivery.Publication{Topic: topic.Parse("topic")}, Seq: 1 << 50, After: 1 << 49}),
 	}
 }
 

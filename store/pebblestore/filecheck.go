@@ -39,7 +39,10 @@ func checkFiles(fsys vfs.FS, dir string) error {
 	}
 	err = checkLog(fsys, fsys.PathJoin(dir, manifest), logBlockOf{plain: true})
 	if err == nil {
-		err = checkLog(fsys, fsys.PathJoin(dir, wal), logBlockOf{number: uint32(logNumber(wal)), closed: told.wal == wal && told.walBytes > 0})
+		err = checkLog(
+			fsys, fsys.PathJoin(dir, wal),
+			logBlockOf{number: uint32(logNumber(wal)), closed: told.wal == wal && told.walBytes > 0},
+		)
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func TestNoFilesForAWhile(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if head, err := headOf(t.Context(), db, topic); head != 60 || err != nil {
+		if head, err := headOf(t.Context(), db, topicURL); head != 60 || err != nil {
 			t.Errorf("%d appended, error %v", head, err)
 		}
 	})

@@ -176,7 +176,9 @@ func (i *journalImport) Seal(ctx context.Context) (pending bool, err error) {
 			i.sealed, pending = true, true
 			return j.resources.put(b, i.set, state)
 		}
-		if err := b.DeleteRange(journalSetPrefix(kindResource, i.set), resourcesPrefix(i.set, i.generation), nil); err != nil {
+		if err := b.DeleteRange(
+			journalSetPrefix(kindResource, i.set), resourcesPrefix(i.set, i.generation), nil,
+		); err != nil {
 			return unavailable(err)
 		}
 		i.sealed, i.done = true, true

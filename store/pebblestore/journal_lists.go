@@ -127,7 +127,9 @@ func (all journalLists) load(e *engine, set string) error {
 			return false
 		}
 		if n := len(lists); n > 0 && !lists[n-1].Until.Equal(l.From) {
-			damage = fmt.Errorf("%w: the Change List of %q from %s does not follow the one before", ErrDamaged, set, l.From)
+			damage = fmt.Errorf(
+				"%w: the Change List of %q from %s does not follow the one before", ErrDamaged, set, l.From,
+			)
 		}
 		lists = append(lists, l)
 		return damage == nil

@@ -92,7 +92,10 @@ func randomStep(t *testing.T, j *pebblestore.Journal, rng *rand.Rand) (sealed ma
 		var events []notifier.Event
 		for range 1 + rng.IntN(50) {
 			kind := []payload.Change{payload.Created, payload.Updated, payload.Deleted}[rng.IntN(3)]
-			events = append(events, notifier.Event{Sets: []string{"a"}, Entry: payload.Entry{Loc: loc(), Change: kind, Type: fmt.Sprint(rng.IntN(3))}})
+			events = append(
+				events,
+				notifier.Event{Sets: []string{"a"}, Entry: payload.Entry{Loc: loc(), Change: kind, Type: fmt.Sprint(rng.IntN(3))}},
+			)
 		}
 		if err := j.Append(t.Context(), events, journalEpoch); err != nil {
 			t.Fatal(err)

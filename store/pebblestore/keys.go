@@ -29,7 +29,7 @@ import (
 //
 // shard is 1 byte, id the 16 bytes of a subscription.ID, first and seq 8 bytes,
 // expires 8 bytes of seconds and 4 of nanoseconds, topic the first 16 bytes of the
-// SHA-256 of the topic's subscription.Key, key that Key itself.
+// SHA-256 of the topic's topic.Key, key that Key itself.
 //
 // 01 and 02 run side by side, so one merging scan reads a shard's members. A
 // position is there only together with its subscription. Heads and bodies are

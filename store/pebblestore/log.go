@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
-	"carillon/subscription"
 )
 
 // Log keeps the topics' notifications.
@@ -29,7 +28,7 @@ var errNumbersUsed = errors.New("the sequence numbers of the log are used up")
 func (l *Log) Append(
 	ctx context.Context, p delivery.Publication, id uuid.UUID, accepted time.Time,
 ) (delivery.Receipt, error) {
-	key := subscription.Key(p.Topic)
+	key := p.Topic.Key()
 	topic := topicIDOf(key)
 	next := newTopicState(key, 0, delivery.Last{ID: id, Until: p.Until, Digest: p.Digest()})
 	var receipt delivery.Receipt
@@ -94,8 +93,7 @@ func (l *Log) state(key string) (topicState, error) {
 }
 
 // Read implements delivery.Log.
-func (l *Log) Read(ctx context.Context, topic string, from delivery.Seq) (*delivery.Notification, error) {
-	key := subscription.Key(topic)
+func (l *Log) Read(ctx context.Context, key string, from delivery.Seq) (*delivery.Notification, error) {
 	if err := l.db.engine.enter(ctx); err != nil {
 		return nil, fmt.Errorf("read the log of %q: %w", key, err)
 	}
@@ -199,14 +197,13 @@ func (l *Log) heads(topic topicID, from, end uint64) (*walk, error) {
 
 // Heads implements delivery.Log. With a topic among them whose state cannot be read
 // it is ErrDamaged: a head that is not known is not 0.
-func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error) {
+func (l *Log) Heads(ctx context.Context, keys []string) ([]delivery.Seq, error) {
 	if err := l.db.engine.enter(ctx); err != nil {
 		return nil, fmt.Errorf("heads of logs: %w", err)
 	}
 	defer l.db.engine.leave()
-	heads := make([]delivery.Seq, len(topics))
-	for i, topic := range topics {
-		key := subscription.Key(topic)
+	heads := make([]delivery.Seq, len(keys))
+	for i, key := range keys {
 		state, err := l.state(key)
 		if errors.Is(err, ErrDamaged) {
 			l.db.engine.damaged(topicKey(kindTopic, topicIDOf(key)), err)
@@ -223,8 +220,7 @@ func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error
 }
 
 // State implements delivery.Log. A state that cannot be read is ErrDamaged.
-func (l *Log) State(ctx context.Context, topic string) (delivery.TopicState, error) {
-	key := subscription.Key(topic)
+func (l *Log) State(ctx context.Context, key string) (delivery.TopicState, error) {
 	if err := l.db.engine.enter(ctx); err != nil {
 		return delivery.TopicState{}, fmt.Errorf("state of the log of %q: %w", key, err)
 	}

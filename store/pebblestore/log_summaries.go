@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"carillon/delivery"
-	"carillon/subscription"
 )
 
 // summary is what the head of a notification says of it.
@@ -21,8 +20,7 @@ func summary(n *delivery.Notification, bodyLen uint64) delivery.Summary {
 }
 
 // Summary implements delivery.Log.
-func (l *Log) Summary(ctx context.Context, topic string, from delivery.Seq) (delivery.Summary, error) {
-	key := subscription.Key(topic)
+func (l *Log) Summary(ctx context.Context, key string, from delivery.Seq) (delivery.Summary, error) {
 	if err := l.db.engine.enter(ctx); err != nil {
 		return delivery.Summary{}, fmt.Errorf("look into the log of %q: %w", key, err)
 	}
@@ -36,9 +34,9 @@ func (l *Log) Summary(ctx context.Context, topic string, from delivery.Seq) (del
 
 // Summaries implements delivery.Log.
 func (l *Log) Summaries(
-	ctx context.Context, topic string, before delivery.Seq, limit int,
+	ctx context.Context, key string, before delivery.Seq, limit int,
 ) ([]delivery.Summary, error) {
-	key, end := subscription.Key(topic), uint64(before)
+	end := uint64(before)
 	if before == 0 {
 		end = math.MaxUint64
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"carillon/delivery"
-	"carillon/subscription"
 )
 
 // trimStep is how many notifications go at once, while appends to their topic wait.
@@ -22,9 +21,8 @@ type trimming struct {
 
 // Trim implements delivery.Log.
 func (l *Log) Trim(
-	ctx context.Context, topic string, before delivery.Seq, olderThan time.Time,
+	ctx context.Context, key string, before delivery.Seq, olderThan time.Time,
 ) (delivery.Trimmed, error) {
-	key := subscription.Key(topic)
 	went, err := l.trim(ctx, key, trimming{uint64(before), -1, olderThan})
 	if err != nil {
 		return went, fmt.Errorf("trim the log of %q: %w", key, err)
@@ -34,9 +32,8 @@ func (l *Log) Trim(
 
 // Shrink implements delivery.Log.
 func (l *Log) Shrink(
-	ctx context.Context, topic string, keep int64, before delivery.Seq, olderThan time.Time,
+	ctx context.Context, key string, keep int64, before delivery.Seq, olderThan time.Time,
 ) (delivery.Trimmed, error) {
-	key := subscription.Key(topic)
 	went, err := l.trim(ctx, key, trimming{uint64(before), max(keep, 0), olderThan})
 	if err != nil {
 		return went, fmt.Errorf("shrink the log of %q: %w", key, err)

@@ -23,7 +23,7 @@ func (l *Ledger) Clear(ctx context.Context) error {
 }
 
 // Note implements mirror.Ledger.
-func (l *Ledger) Note(ctx context.Context, entries []payload.Entry) error {
+func (l *Ledger) Record(ctx context.Context, entries []payload.Entry) error {
 	return l.write(ctx, grows, func(b *pebble.Batch) error {
 		for i := range entries {
 			key := mirrorKey(kindMirrorLedger, entries[i].Loc)
@@ -33,7 +33,7 @@ func (l *Ledger) Note(ctx context.Context, entries []payload.Entry) error {
 				}
 				continue
 			}
-			told := mirror.ResourceOf(&entries[i]).Told
+			told := mirror.ResourceOf(&entries[i]).Described
 			record := newEncoder(mirrorVersion, 64+len(told.Hash))
 			mirrorEncodeTold(&record, &told)
 			if err := b.Set(key, record, nil); err != nil {
@@ -81,7 +81,7 @@ func (l *Ledger) Resource(ctx context.Context, loc string) (mirror.Resource, err
 func ledgerResource(loc string, record []byte) (mirror.Resource, error) {
 	d, linked := mirrorDecoder(record)
 	told := mirrorDecodeTold(d, linked)
-	return mirror.Resource{Loc: loc, Told: told}, d.done()
+	return mirror.Resource{Loc: loc, Described: told}, d.done()
 }
 
 // Resources implements mirror.Ledger.

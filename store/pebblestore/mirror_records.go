@@ -42,10 +42,12 @@ func mirrorDecoder(record []byte) (d *decoder, linked bool) {
 }
 
 // mirrorStates are the states as records have them; the numbers are for good.
-var mirrorStates = []mirror.State{mirror.Whole, mirror.Missing, mirror.Failed, mirror.Gone, mirror.Refused, mirror.Invalid}
+var mirrorStates = []mirror.State{
+	mirror.Whole, mirror.Missing, mirror.Failed, mirror.Gone, mirror.Refused, mirror.Invalid,
+}
 
 func mirrorEncodeCopy(c *mirror.Copy) []byte {
-	record := newEncoder(mirrorVersion, 160+len(c.Path)+len(c.Told.Hash)+len(c.Told.Links)+len(c.Reason))
+	record := newEncoder(mirrorVersion, 160+len(c.Path)+len(c.Described.Hash)+len(c.Described.Links)+len(c.Reason))
 	record.words(c.Path)
 	state := byte(0xff)
 	for i, s := range mirrorStates {
@@ -54,7 +56,7 @@ func mirrorEncodeCopy(c *mirror.Copy) []byte {
 		}
 	}
 	record.octet(state)
-	mirrorEncodeTold(&record, &c.Told)
+	mirrorEncodeTold(&record, &c.Described)
 	if f := c.File; f == nil {
 		record.octet(0)
 	} else {
@@ -80,7 +82,7 @@ func mirrorDecodeCopy(key, record []byte) (mirror.Copy, error) {
 	} else {
 		d.fail("a state of no known kind")
 	}
-	c.Told = mirrorDecodeTold(d, linked)
+	c.Described = mirrorDecodeTold(d, linked)
 	if d.octet() != 0 {
 		f := &mirror.File{Size: int64(d.uintMax(math.MaxInt64))}
 		d.array(f.SHA256[:])
@@ -94,7 +96,7 @@ func mirrorDecodeCopy(key, record []byte) (mirror.Copy, error) {
 	return c, d.done()
 }
 
-func mirrorEncodeTold(record *encoder, t *mirror.Told) {
+func mirrorEncodeTold(record *encoder, t *mirror.Described) {
 	record.words(string(t.Change))
 	record.instant(t.Datetime)
 	for _, s := range []string{t.LastMod, t.Hash, t.Length, t.Type, t.Encoding, t.Links} {
@@ -102,8 +104,8 @@ func mirrorEncodeTold(record *encoder, t *mirror.Told) {
 	}
 }
 
-func mirrorDecodeTold(d *decoder, linked bool) mirror.Told {
-	t := mirror.Told{Change: payload.Change(d.words()), Datetime: d.instant()}
+func mirrorDecodeTold(d *decoder, linked bool) mirror.Described {
+	t := mirror.Described{Change: payload.Change(d.words()), Datetime: d.instant()}
 	for _, s := range []*string{&t.LastMod, &t.Hash, &t.Length, &t.Type, &t.Encoding} {
 		*s = d.words()
 	}

@@ -94,7 +94,7 @@ func TestMirrorRecordsWithoutLinks(t *testing.T) {
 	d, closed := openMirror(t, fs)
 	defer closed()
 	got, err := d.Mirrored().Copy(t.Context(), "http://a.test/1")
-	if want := (mirror.Told{Hash: "x:1", Length: "1"}); err != nil || got.Path != "a/one" || got.Told != want {
+	if want := (mirror.Described{Hash: "x:1", Length: "1"}); err != nil || got.Path != "a/one" || got.Described != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for r, err := range d.Ledger().Resources(t.Context()) {

@@ -55,7 +55,9 @@ func fileNumber(name, prefix string) uint64 {
 }
 
 // backupName is what Pebble's files are called.
-var backupName = regexp.MustCompile(`^(\d{6,20}(-\d{3})?\.(sst|blob|log)|(MANIFEST|OPTIONS)-\d{6,20}|marker\.[a-z-]{1,40}\.\d{6,20}\.[A-Za-z0-9-]{1,40})$`)
+var backupName = regexp.MustCompile(
+	`^(\d{6,20}(-\d{3})?\.(sst|blob|log)|(MANIFEST|OPTIONS)-\d{6,20}|marker\.[a-z-]{1,40}\.\d{6,20}\.[A-Za-z0-9-]{1,40})$`,
+)
 
 func ofBackup(name string) bool { return backupName.MatchString(name) }
 

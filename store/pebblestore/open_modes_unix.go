@@ -40,7 +40,10 @@ func closeToOthers(dir string, logger *slog.Logger) {
 		}
 	}
 	if err != nil {
-		logger.Warn("files of the store may be open to other users, and hold secrets: chmod 700 the directory", "directory", dir, "error", err)
+		logger.Warn(
+			"files of the store may be open to other users, and hold secrets: chmod 700 the directory",
+			"directory", dir, "error", err,
+		)
 	}
 	if closed > 0 && info.Mode()&forOthers != 0 {
 		logger.Warn("other users could read files of the store, which hold secrets; they no longer can. Rotate what they must not know",

@@ -322,7 +322,7 @@ func (o *Outbox) Waiting(ctx context.Context) (int, error) {
 }
 
 // Standing counts what the intake has, is to get, and has refused. It reads all records.
-func (o *Outbox) Standing(ctx context.Context) (s republish.Standing, err error) {
+func (o *Outbox) Counts(ctx context.Context) (s republish.Counts, err error) {
 	if s.Waiting, err = o.Waiting(ctx); err != nil {
 		return s, err
 	}

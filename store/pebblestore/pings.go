@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"carillon/delivery"
-	"carillon/subscription"
+	"carillon/topic"
 )
 
 // Pings keeps the pings that wait for their fetch. Their counts come from one
@@ -20,17 +20,17 @@ type Pings struct{ db *DB }
 var _ delivery.Pings = (*Pings)(nil)
 
 // Ping implements delivery.Pings.
-func (p *Pings) Ping(ctx context.Context, topics []string) ([]delivery.Ping, error) {
+func (p *Pings) Ping(ctx context.Context, topics []topic.Address) ([]delivery.Ping, error) {
 	noted := make([]delivery.Ping, len(topics))
 	err := p.db.engine.change(ctx, grows, &p.db.pings, func(b *pebble.Batch) error {
 		counts := make(map[string]uint64, len(topics))
-		for i, topic := range topics {
-			key := subscription.Key(topic)
+		for i, at := range topics {
+			key := at.Key()
 			if counts[key] == 0 {
 				p.db.pings.count++
 				counts[key] = p.db.pings.count
 			}
-			noted[i] = delivery.Ping{Topic: topic, Count: counts[key]}
+			noted[i] = delivery.Ping{Topic: at, Count: counts[key]}
 			if err := b.Set(pingKey(key), encodePing(noted[i]), nil); err != nil {
 				return err
 			}
@@ -45,7 +45,7 @@ func (p *Pings) Ping(ctx context.Context, topics []string) ([]delivery.Ping, err
 
 // Fetched implements delivery.Pings.
 func (p *Pings) Fetched(ctx context.Context, ping delivery.Ping) (left *delivery.Ping, err error) {
-	key := pingKey(subscription.Key(ping.Topic))
+	key := pingKey(ping.Topic.Key())
 	err = p.db.engine.change(ctx, shrinks, &p.db.pings, func(b *pebble.Batch) error {
 		record, err := p.db.engine.get(key)
 		if err == nil && record == nil {

@@ -9,6 +9,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // recordVersion begins every record, but for notifications with a hole before them,
@@ -179,10 +180,11 @@ func encodeHead(n *delivery.Notification) []byte {
 	if n.After != n.Seq-1 {
 		version = recordWithBefore
 	}
-	e := newEncoder(version, len(n.Topic)+len(n.ContentType)+128)
+	spelling := n.Topic.String()
+	e := newEncoder(version, len(spelling)+len(n.ContentType)+128)
 	e.raw(n.ID[:])
 	e.instant(n.Accepted)
-	e.words(n.Topic)
+	e.words(spelling)
 	e.words(n.ContentType)
 	e.number(uint64(len(n.Links)))
 	for _, l := range n.Links {
@@ -203,7 +205,7 @@ func decodeHead(seq uint64, record []byte) (n delivery.Notification, bodyLen uin
 	n.Seq, n.After = delivery.Seq(seq), delivery.Seq(max(seq, 1)-1)
 	d.array(n.ID[:])
 	n.Accepted = d.instant()
-	n.Topic = d.words()
+	n.Topic = topic.Parse(d.words())
 	n.ContentType = d.words()
 	n.Links = d.list()
 	n.From = d.words()
@@ -226,7 +228,7 @@ func sizeOf(head []byte, bodyLen uint64) int64 {
 
 // topicState is what is remembered of a topic's log beyond its records.
 type topicState struct {
-	key      string // subscription.Key of the topic
+	key      string
 	head     uint64
 	last     uuid.UUID // the notification appended last
 	until    string    // its Until
@@ -281,14 +283,15 @@ func decodeTopic(record []byte) (topicState, error) {
 }
 
 func encodePing(p delivery.Ping) []byte {
-	e := newEncoder(recordVersion, len(p.Topic)+16)
-	e.words(p.Topic)
+	spelling := p.Topic.String()
+	e := newEncoder(recordVersion, len(spelling)+16)
+	e.words(spelling)
 	e.number(p.Count)
 	return e
 }
 
 func decodePing(record []byte) (delivery.Ping, error) {
 	d := newDecoder(record, recordVersion)
-	p := delivery.Ping{Topic: d.words(), Count: d.number()}
+	p := delivery.Ping{Topic: topic.Parse(d.words()), Count: d.number()}
 	return p, d.done()
 }

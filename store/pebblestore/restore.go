@@ -120,7 +120,7 @@ func (r *Restore) PutTopics(ctx context.Context, topics []delivery.TopicState) e
 			if t.Head > delivery.MaxSeq {
 				return fmt.Errorf("head %d of %q: %w", t.Head, t.Topic, errNumber)
 			}
-			ids[i] = topicIDOf(subscription.Key(t.Topic))
+			ids[i] = topicIDOf(t.Topic)
 		}
 		return r.changeLogs(ctx, ids, func(_ *pebble.Batch, w *headWriter) error {
 			for _, t := range part {
@@ -140,14 +140,14 @@ func (r *Restore) PutTopics(ctx context.Context, topics []delivery.TopicState) e
 // PutNotifications stores notifications under the numbers, ids and times that they
 // have. The heads of their logs are at least as high from then on.
 func (r *Restore) PutNotifications(ctx context.Context, notifications []*delivery.Notification) error {
-	size := func(n *delivery.Notification) int { return len(n.Topic) + len(n.Body) + 512 }
+	size := func(n *delivery.Notification) int { return len(n.Topic.Key()) + len(n.Body) + 512 }
 	err := inParts(notifications, size, func(part []*delivery.Notification) error {
 		ids := make([]topicID, len(part))
 		for i, n := range part {
 			if n.Seq == 0 || n.Seq > delivery.MaxSeq || n.After >= n.Seq {
 				return fmt.Errorf("number %d after %d of %q: %w", n.Seq, n.After, n.Topic, errNumber)
 			}
-			ids[i] = topicIDOf(subscription.Key(n.Topic))
+			ids[i] = topicIDOf(n.Topic.Key())
 		}
 		return r.changeLogs(ctx, ids, func(b *pebble.Batch, w *headWriter) error {
 			return putNotifications(b, w, ids, part)
@@ -194,7 +194,7 @@ type headWriter struct {
 // count adds the notification to what its log takes, in place of the one that is
 // there.
 func (w *headWriter) count(n *delivery.Notification, place []byte, size int64) error {
-	state, err := w.state(n.Topic)
+	state, err := w.state(n.Topic.Key())
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func unlessDamaged(err error) error {
 
 // raise raises the head to the notification, unless it is above.
 func (w *headWriter) raise(n *delivery.Notification) error {
-	state, err := w.state(n.Topic)
+	state, err := w.state(n.Topic.Key())
 	if err != nil || uint64(n.Seq) < state.head {
 		return err
 	}
@@ -263,8 +263,7 @@ func (w *headWriter) put(t delivery.TopicState) error {
 }
 
 // state is what is known of the topic so far.
-func (w *headWriter) state(topic string) (topicState, error) {
-	key := subscription.Key(topic)
+func (w *headWriter) state(key string) (topicState, error) {
 	if state, known := w.states[key]; known {
 		return state, nil
 	}

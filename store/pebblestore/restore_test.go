@@ -18,19 +18,20 @@ import (
 	"carillon/delivery"
 	"carillon/store/pebblestore"
 	"carillon/subscription"
+	"carillon/topic"
 	"carillon/transfer"
 )
 
 var _ transfer.Target = (*pebblestore.Restore)(nil)
 
 // restored is a log with holes, as one that comes from an engine whose numbers jump.
-func restored(topic string) []*delivery.Notification {
+func restored(topicURL string) []*delivery.Notification {
 	numbers := []delivery.Seq{3, 4, 1 << 40, 1<<40 + 1, delivery.MaxSeq - 2}
 	all := make([]*delivery.Notification, len(numbers))
 	for i, seq := range numbers {
 		all[i] = &delivery.Notification{
 			Publication: delivery.Publication{
-				Topic: topic, ContentType: "application/xml", Links: []string{`<x>; rel="resourcesync"`},
+				Topic: topic.Parse(topicURL), ContentType: "application/xml", Links: []string{`<x>; rel="resourcesync"`},
 				Body: fmt.Appendf(nil, "body %d", i), From: fmt.Sprint(i), Until: fmt.Sprint(i + 1),
 			},
 			ID: uuid.New(), Seq: seq, Accepted: time.Unix(1e9, int64(i)).UTC(),
@@ -48,23 +49,23 @@ func restored(topic string) []*delivery.Notification {
 func stateOf(all []*delivery.Notification) delivery.TopicState {
 	last := all[len(all)-1]
 	return delivery.TopicState{
-		Topic: subscription.Key(last.Topic), First: all[0].Seq, Head: last.Seq,
+		Topic: last.Topic.Key(), First: all[0].Seq, Head: last.Seq,
 		Last: delivery.Last{ID: last.ID, Until: last.Until, Digest: last.Digest()},
 	}
 }
 
 // wantLog reads the log from its beginning to its end.
-func wantLog(t *testing.T, db *pebblestore.DB, topic string, want []*delivery.Notification) {
+func wantLog(t *testing.T, db *pebblestore.DB, topicURL string, want []*delivery.Notification) {
 	t.Helper()
 	from := delivery.Seq(0)
 	for _, n := range want {
-		got, err := db.Log().Read(t.Context(), topic, from)
+		got, err := db.Log().Read(t.Context(), topicURL, from)
 		if err != nil || !reflect.DeepEqual(got, n) {
 			t.Fatalf("from %d: got %.500s, error %v; want %.500s", from, fmt.Sprintf("%+v", got), err, fmt.Sprintf("%+v", n))
 		}
 		from = n.Seq + 1
 	}
-	if got, err := db.Log().Read(t.Context(), topic, from); !errors.Is(err, delivery.ErrEndOfLog) {
+	if got, err := db.Log().Read(t.Context(), topicURL, from); !errors.Is(err, delivery.ErrEndOfLog) {
 		t.Fatalf("from %d: got %+v, error %v; want the end of the log", from, got, err)
 	}
 }
@@ -98,7 +99,7 @@ func topicsOf(t *testing.T, db *pebblestore.DB) (states []delivery.TopicState) {
 // goes on above its head.
 func TestRestoreLog(t *testing.T) {
 	w := newWorld(t, vfs.NewCrashableMem())
-	all := restored(topic)
+	all := restored(topicURL)
 	for range 2 {
 		put := w.db.Restore()
 		err := errors.Join(put.PutNotifications(t.Context(), all),
@@ -108,7 +109,7 @@ func TestRestoreLog(t *testing.T) {
 		}
 	}
 	w.crash(t, 0, 0)
-	wantLog(t, w.db, topic, all)
+	wantLog(t, w.db, topicURL, all)
 	if got := topicsOf(t, w.db); len(got) != 1 || got[0] != stateOf(all) {
 		t.Errorf("got %+v, want %+v", got, stateOf(all))
 	}
@@ -117,18 +118,18 @@ func TestRestoreLog(t *testing.T) {
 	if want := (delivery.Receipt{ID: last.ID, Seq: last.Seq, Repeated: true, Previous: last.From}); receipt != want || err != nil {
 		t.Errorf("the last one again: got %+v, error %v; want %+v", receipt, err, want)
 	}
-	next := delivery.Publication{Topic: topic, Body: []byte("next"), From: "5", Until: "6"}
+	next := delivery.Publication{Topic: topic.Parse(topicURL), Body: []byte("next"), From: "5", Until: "6"}
 	receipt, err = w.db.Log().Append(t.Context(), next, uuid.New(), time.Now())
 	if err != nil || receipt.Seq != last.Seq+1 || receipt.Previous != last.Until {
 		t.Fatalf("the next: got %+v, error %v; want %d", receipt, err, last.Seq+1)
 	}
-	if n, err := w.db.Log().Read(t.Context(), topic, receipt.Seq); err != nil || n.After != last.Seq {
+	if n, err := w.db.Log().Read(t.Context(), topicURL, receipt.Seq); err != nil || n.After != last.Seq {
 		t.Errorf("the next: got %+v, error %v; want it after %d", n, err, last.Seq)
 	}
-	if _, err := w.db.Log().Trim(t.Context(), topic, last.Seq, time.Now()); err != nil {
+	if _, err := w.db.Log().Trim(t.Context(), topicURL, last.Seq, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := w.db.Log().Read(t.Context(), topic, 0); err != nil || n.Seq != last.Seq {
+	if n, err := w.db.Log().Read(t.Context(), topicURL, 0); err != nil || n.Seq != last.Seq {
 		t.Errorf("trimmed: got %+v, error %v; want %d", n, err, last.Seq)
 	}
 }
@@ -136,7 +137,7 @@ func TestRestoreLog(t *testing.T) {
 // TestRestoreNumbersEnd: the numbers are used up, and said to be.
 func TestRestoreNumbersEnd(t *testing.T) {
 	db := openOn(t, vfs.NewMem())
-	state := delivery.TopicState{Topic: topic, Head: delivery.MaxSeq - 1}
+	state := delivery.TopicState{Topic: topicURL, Head: delivery.MaxSeq - 1}
 	if err := db.Restore().PutTopics(t.Context(), []delivery.TopicState{state}); err != nil {
 		t.Fatal(err)
 	}
@@ -153,11 +154,11 @@ func TestRestoreHeads(t *testing.T) {
 	db := openOn(t, vfs.NewMem())
 	put := db.Restore()
 	high := delivery.TopicState{
-		Topic: topic, First: 8, Head: 7,
+		Topic: topicURL, First: 8, Head: 7,
 		Last: delivery.Last{ID: uuid.New(), Until: "u", Digest: [32]byte{1}},
 	}
-	low := delivery.TopicState{Topic: topic, Head: 6, Last: delivery.Last{ID: uuid.New()}}
-	n := &delivery.Notification{Publication: delivery.Publication{Topic: topic, Body: []byte{}}, Seq: 5, After: 4}
+	low := delivery.TopicState{Topic: topicURL, Head: 6, Last: delivery.Last{ID: uuid.New()}}
+	n := &delivery.Notification{Publication: delivery.Publication{Topic: topic.Parse(topicURL), Body: []byte{}}, Seq: 5, After: 4}
 	wantState := func(want delivery.TopicState) {
 		t.Helper()
 		if got := topicsOf(t, db); len(got) != 1 || got[0] != want {
@@ -179,7 +180,7 @@ func TestRestoreHeads(t *testing.T) {
 	if err := put.PutNotifications(t.Context(), []*delivery.Notification{n}); err != nil {
 		t.Fatal(err)
 	}
-	wantState(delivery.TopicState{Topic: topic, First: 5, Head: 9, Last: delivery.Last{ID: n.ID}})
+	wantState(delivery.TopicState{Topic: topicURL, First: 5, Head: 9, Last: delivery.Last{ID: n.ID}})
 }
 
 // TestRestoreSpellings: topics are told apart by their keys.
@@ -197,7 +198,7 @@ func restoredMember(n int) delivery.Member {
 	callback := fmt.Sprintf("https://destination.example/%d", n)
 	return delivery.Member{
 		Subscription: subscription.Subscription{
-			ID: subscription.NewID(topic, callback), Topic: topic, Callback: callback, Secret: "secret",
+			ID: subscription.NewID(topicURL, callback), Topic: topicURL, Callback: callback, Secret: "secret",
 			Start: 2, Lease: time.Hour, Expires: time.Unix(int64(1e9+n), 5).UTC(), Created: time.Unix(1e8, 0).UTC(),
 		},
 		Position: delivery.Position{
@@ -233,7 +234,7 @@ func TestRestoreMembers(t *testing.T) {
 			Subscription: m.ID, First: 3, Last: 4, Reason: delivery.GapGivenUp, Failure: 2, At: time.Unix(5, 0).UTC(),
 		})
 	}
-	stranger := delivery.Gap{Subscription: subscription.NewID(topic, "https://stranger.example/"), First: 1, Last: 1}
+	stranger := delivery.Gap{Subscription: subscription.NewID(topicURL, "https://stranger.example/"), First: 1, Last: 1}
 	// An earlier put, with what the next takes the place of.
 	early := members[0]
 	early.Expires, early.Settled = time.Unix(1, 0), 1000
@@ -287,7 +288,7 @@ func TestRestoreMembers(t *testing.T) {
 // TestRestoreInParts: what is too much for one batch is there all the same.
 func TestRestoreInParts(t *testing.T) {
 	db := openOn(t, vfs.NewMem())
-	all := restored(topic)
+	all := restored(topicURL)
 	for i, n := range all {
 		n.Body = bytes.Repeat([]byte{byte(i)}, 2<<20)
 	}
@@ -295,7 +296,7 @@ func TestRestoreInParts(t *testing.T) {
 	if err := db.Restore().PutNotifications(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	wantLog(t, db, topic, all)
+	wantLog(t, db, topicURL, all)
 }
 
 func TestRestoreRefuses(t *testing.T) {
@@ -306,14 +307,14 @@ func TestRestoreRefuses(t *testing.T) {
 		"after itself":      {Seq: 3, After: 3},
 		"after a later one": {Seq: 3, After: 4},
 	} {
-		n.Topic = topic
+		n.Topic = topic.Parse(topicURL)
 		good := &delivery.Notification{Publication: n.Publication, Seq: 1}
 		err := db.Restore().PutNotifications(t.Context(), []*delivery.Notification{good, &n})
-		if err == nil || !strings.Contains(err.Error(), "sequence number") || !strings.Contains(err.Error(), topic) {
+		if err == nil || !strings.Contains(err.Error(), "sequence number") || !strings.Contains(err.Error(), topicURL) {
 			t.Errorf("%s: got error %v", name, err)
 		}
 	}
-	states := []delivery.TopicState{{Topic: topic, Head: 1}, {Topic: topic, Head: delivery.MaxSeq + 1}}
+	states := []delivery.TopicState{{Topic: topicURL, Head: 1}, {Topic: topicURL, Head: delivery.MaxSeq + 1}}
 	if err := db.Restore().PutTopics(t.Context(), states); err == nil || !strings.Contains(err.Error(), "sequence number") {
 		t.Errorf("a head that is too great: got error %v", err)
 	}
@@ -332,9 +333,9 @@ func restoreCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error
 			return put.PutGaps(ctx, []delivery.Gap{{Subscription: restoredMember(1).ID, First: 1, Last: 1}})
 		},
 		"PutTopics": func(ctx context.Context) error {
-			return put.PutTopics(ctx, []delivery.TopicState{{Topic: topic, Head: 1}})
+			return put.PutTopics(ctx, []delivery.TopicState{{Topic: topicURL, Head: 1}})
 		},
-		"PutNotifications": func(ctx context.Context) error { return put.PutNotifications(ctx, restored(topic)) },
+		"PutNotifications": func(ctx context.Context) error { return put.PutNotifications(ctx, restored(topicURL)) },
 	}
 }
 
@@ -383,10 +384,10 @@ func TestEmpty(t *testing.T) {
 		},
 		"a log": func(db *pebblestore.DB) error { return appendOne(t.Context(), db, "x") },
 		"the state of a log": func(db *pebblestore.DB) error {
-			return db.Restore().PutTopics(t.Context(), []delivery.TopicState{{Topic: topic, Head: 1}})
+			return db.Restore().PutTopics(t.Context(), []delivery.TopicState{{Topic: topicURL, Head: 1}})
 		},
 		"a ping": func(db *pebblestore.DB) error {
-			_, err := db.Pings().Ping(t.Context(), []string{topic})
+			_, err := db.Pings().Ping(t.Context(), []topic.Address{topic.Parse(topicURL)})
 			return err
 		},
 	} {
@@ -402,7 +403,7 @@ func TestEmpty(t *testing.T) {
 	t.Run("a hub that has done its work", func(t *testing.T) {
 		db := openOn(t, vfs.NewMem())
 		ownAll(t, db)
-		pings, err := db.Pings().Ping(t.Context(), []string{topic})
+		pings, err := db.Pings().Ping(t.Context(), []topic.Address{topic.Parse(topicURL)})
 		if err != nil {
 			t.Fatal(err)
 		}

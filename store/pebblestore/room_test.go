@@ -23,7 +23,7 @@ func TestGapsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeDB(t, db)
-	id := subscription.NewID(topic, "https://destination.example/")
+	id := subscription.NewID(topicURL, "https://destination.example/")
 	r := subscription.Request{ID: id, Token: uuid.New()}
 	if err := errors.Join(db.Subscriptions().Submit(t.Context(), r),
 		db.Subscriptions().Activate(t.Context(), r, subscription.Subscription{ID: id})); err != nil {
@@ -51,7 +51,7 @@ func TestGapsAreBounded(t *testing.T) {
 func TestNothingIsLeftOfWhatEnded(t *testing.T) {
 	disk := vfs.NewMem()
 	db := openOn(t, disk)
-	id := subscription.NewID(topic, "https://destination.example/")
+	id := subscription.NewID(topicURL, "https://destination.example/")
 	fill(t, db, id, id)
 	renewal := subscription.Request{ID: id, Token: uuid.New()}
 	renewed := subscription.Subscription{ID: id, Expires: time.Now()}

@@ -89,7 +89,9 @@ func (t *taking) takeAll(ctx context.Context) error {
 		if t.db.engine.ended() || !passes(err) {
 			return err
 		}
-		t.db.engine.log.Warn("shards cannot be owned at the moment; it is tried again", "shards", len(t.open), "error", err)
+		t.db.engine.log.Warn(
+			"shards cannot be owned at the moment; it is tried again", "shards", len(t.open), "error", err,
+		)
 		return nil
 	}
 	var failed []error
@@ -110,7 +112,9 @@ func (t *taking) takeAll(ctx context.Context) error {
 		t.open, failed = append(t.open, tenure.Shard), append(failed, err)
 	}
 	if len(failed) > 0 {
-		t.db.engine.log.Warn("the work on shards could not begin; it is tried again", "shards", len(failed), "error", failed[0])
+		t.db.engine.log.Warn(
+			"the work on shards could not begin; it is tried again", "shards", len(failed), "error", failed[0],
+		)
 	}
 	return nil
 }

@@ -108,7 +108,9 @@ func checkSizes(fsys vfs.FS, dir string) (told witness, err error) {
 	switch {
 	case err != nil: // the manifest is not there
 	case manifestNumber(is.manifest) < manifestNumber(told.manifest), logNumber(is.wal) < logNumber(told.wal):
-		err = fmt.Errorf("the newest files are %s and %s, and there were %s and %s", is.manifest, is.wal, told.manifest, told.wal)
+		err = fmt.Errorf(
+			"the newest files are %s and %s, and there were %s and %s", is.manifest, is.wal, told.manifest, told.wal,
+		)
 	case is.manifest == told.manifest && is.manifestBytes < told.manifestBytes:
 		err = fmt.Errorf("%s has %d bytes, and had %d", is.manifest, is.manifestBytes, told.manifestBytes)
 	case is.wal == told.wal && is.walBytes < told.walBytes:

@@ -38,7 +38,7 @@ func TestSevenDigits(t *testing.T) {
 		if len(newestLog(t, disk)) > len(first) {
 			crossed++
 		}
-		if head, err := headOf(t.Context(), openOn(t, disk), topic); head != appends || err != nil {
+		if head, err := headOf(t.Context(), openOn(t, disk), topicURL); head != appends || err != nil {
 			t.Fatalf("there are %d, error %v; want %d", head, err, appends)
 		}
 	}

@@ -83,7 +83,10 @@ func worked(t *testing.T, db *redisstore.DB) {
 
 func TestByACL(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "user default off", "user hub on >hub ~carillon:* &carillon:bell +@all -@dangerous -function -fcall -fcall_ro -script +info")
+	server := redistest.Start(
+		t, "user default off",
+		"user hub on >hub ~carillon:* &carillon:bell +@all -@dangerous -function -fcall -fcall_ro -script +info",
+	)
 	server.As("hub", "hub")
 	w := worldOn(t, server, "redis://hub:hub@"+server.Addr())
 	wantWarnings(t, w.db)

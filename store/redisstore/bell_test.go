@@ -93,30 +93,30 @@ func TestProcessesHearEachOther(t *testing.T) {
 		first.want(t, want)
 		second.want(t, want)
 	}
-	spelled := strings.Replace(topic, "change", "%63hange", 1)
+	spelled := strings.Replace(topicURL, "change", "%63hange", 1)
 	receipt := publish(t, one, spelled, 1)
-	both(fmt.Sprint("published ", receipt.Seq, " ", topic))
-	pings := ping(t, two, spelled, topic+"with a space")
+	both(fmt.Sprint("published ", receipt.Seq, " ", topicURL))
+	pings := ping(t, two, spelled, topicURL+"with a space")
 	both(fmt.Sprint("pinged ", pings[0].Count, " ", spelled))
-	both(fmt.Sprint("pinged ", pings[1].Count, " ", topic, "with a space"))
-	id := subscription.NewID(topic, "http://destination.example/")
+	both(fmt.Sprint("pinged ", pings[1].Count, " ", topicURL, "with a space"))
+	id := subscription.NewID(topicURL, "http://destination.example/")
 	must(t, one.Subscriptions().Submit(t.Context(), subscription.Request{
-		ID: id, Token: uuid.New(), Mode: subscription.ModeSubscribe, Topic: topic,
+		ID: id, Token: uuid.New(), Mode: subscription.ModeSubscribe, Topic: topicURL,
 		Callback: "http://destination.example/", Lease: time.Hour, Received: begin,
 	}))
 	both(fmt.Sprint("requested ", id))
-	publish(t, two, topic, 1) // repeated: there is nothing new
-	receipt = publish(t, two, topic, 2)
-	both(fmt.Sprint("published ", receipt.Seq, " ", topic))
+	publish(t, two, topicURL, 1) // repeated: there is nothing new
+	receipt = publish(t, two, topicURL, 2)
+	both(fmt.Sprint("published ", receipt.Seq, " ", topicURL))
 }
 
 func TestAStoreDoesNotHearAnother(t *testing.T) {
 	t.Parallel()
 	one, other := slow(newWorld(t)), slow(newWorld(t))
 	ear, _ := listen(t, one.open(t))
-	publish(t, other.db, topic, 1)
-	receipt := publish(t, one.db, topic, 2)
-	ear.want(t, fmt.Sprint("published ", receipt.Seq, " ", topic))
+	publish(t, other.db, topicURL, 1)
+	receipt := publish(t, one.db, topicURL, 2)
+	ear.want(t, fmt.Sprint("published ", receipt.Seq, " ", topicURL))
 }
 
 func TestListenSurvivesTheServer(t *testing.T) {
@@ -127,13 +127,13 @@ func TestListenSurvivesTheServer(t *testing.T) {
 	w.server.Kill(t)
 	w.server.Restart(t)
 	ear.want(t, "refresh")
-	receipt := publish(t, w.db, topic, 1)
-	ear.want(t, fmt.Sprint("published ", receipt.Seq, " ", topic))
+	receipt := publish(t, w.db, topicURL, 1)
+	ear.want(t, fmt.Sprint("published ", receipt.Seq, " ", topicURL))
 	// The server ends one connection alone.
 	w.server.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 	ear.want(t, "refresh")
-	receipt = publish(t, w.db, topic, 2)
-	ear.want(t, fmt.Sprint("published ", receipt.Seq, " ", topic))
+	receipt = publish(t, w.db, topicURL, 2)
+	ear.want(t, fmt.Sprint("published ", receipt.Seq, " ", topicURL))
 }
 
 func TestListenBeginsWithoutAServer(t *testing.T) {
@@ -146,9 +146,9 @@ func TestListenBeginsWithoutAServer(t *testing.T) {
 	w.server.Restart(t)
 	ready(t, w.db)
 	eventually(t, func() error {
-		receipt := publish(t, w.db, topic, 1)
+		receipt := publish(t, w.db, topicURL, 1)
 		if receipt.Repeated {
-			receipt = publish(t, w.db, topic, 2)
+			receipt = publish(t, w.db, topicURL, 2)
 		}
 		for {
 			select {
@@ -202,8 +202,8 @@ func TestASilentServerIsNoticed(t *testing.T) {
 	w.server.Resume(t)
 	log.want(t, "hearing of other processes again")
 	ear.want(t, "refresh")
-	receipt := publish(t, w.db, topic, 1)
-	ear.want(t, fmt.Sprint("published ", receipt.Seq, " ", topic))
+	receipt := publish(t, w.db, topicURL, 1)
+	ear.want(t, fmt.Sprint("published ", receipt.Seq, " ", topicURL))
 	select {
 	case line := <-log:
 		t.Errorf("it logs more than once: %s", line)
@@ -219,18 +219,18 @@ func TestAMessageThatIsNotUnderstoodRefreshes(t *testing.T) {
 	if len(channels) != 1 {
 		t.Fatalf("listening on %v, want one channel", channels)
 	}
-	for _, message := range []string{"", "x", "n 7", "n x " + topic, "n 0 " + topic, "r 7", "p 7", "p x " + topic} {
+	for _, message := range []string{"", "x", "n 7", "n x " + topicURL, "n 0 " + topicURL, "r 7", "p 7", "p x " + topicURL} {
 		w.server.Do(t, "PUBLISH", channels[0].(string), message)
 		ear.want(t, "refresh")
 	}
 	w.server.Do(t, "PUBLISH", channels[0].(string), "m")
-	receipt := publish(t, w.db, topic, 1)
-	ear.want(t, fmt.Sprint("published ", receipt.Seq, " ", topic))
+	receipt := publish(t, w.db, topicURL, 1)
+	ear.want(t, fmt.Sprint("published ", receipt.Seq, " ", topicURL))
 }
 
 func FuzzTell(f *testing.F) {
 	for _, message := range []string{
-		"n 7 " + topic, "r 11111111-2222-5333-8444-555555555555", "p 9 " + topic, "m", "", "n 9007199254740992 x",
+		"n 7 " + topicURL, "r 11111111-2222-5333-8444-555555555555", "p 9 " + topicURL, "m", "", "n 9007199254740992 x",
 	} {
 		f.Add(message)
 	}

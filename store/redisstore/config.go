@@ -85,7 +85,9 @@ func (c Config) withDefaults(u *URL) Config {
 // validate checks a Config that has its defaults.
 func (c Config) validate(u *URL) error {
 	if !isName(c.Process) {
-		return fmt.Errorf("the name of the process, %q, is not of letters, digits and .:_-, or longer than %d", c.Process, maxName)
+		return fmt.Errorf(
+			"the name of the process, %q, is not of letters, digits and .:_-, or longer than %d", c.Process, maxName,
+		)
 	}
 	switch {
 	case c.Takeover < minTakeover || c.Takeover > maxTakeover:

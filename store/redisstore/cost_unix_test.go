@@ -17,6 +17,7 @@ import (
 	"carillon/delivery"
 	"carillon/store/redisstore"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // costs is what something takes of the processors of this process, and of the
@@ -64,7 +65,7 @@ func benchMember(n int) delivery.Member {
 	callback := fmt.Sprintf("https://destination.example:8443/%d", n)
 	return delivery.Member{
 		Subscription: subscription.Subscription{
-			ID: subscription.NewID(topic, callback), Topic: topic, Callback: callback, Secret: "a secret of 24 characters", Start: 7,
+			ID: subscription.NewID(topicURL, callback), Topic: topicURL, Callback: callback, Secret: "a secret of 24 characters", Start: 7,
 			Lease: time.Hour, Expires: begin.Add(time.Hour), Created: begin,
 		},
 		Position: delivery.Position{Settled: 12_345_678},
@@ -200,7 +201,7 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportAllocs()
 	b.SetParallelism(32)
 	b.RunParallel(func(pb *testing.PB) {
-		p := delivery.Publication{Topic: fmt.Sprintf("%s/%d", topic, topics.Add(1)), ContentType: "text/plain", Body: body}
+		p := delivery.Publication{Topic: topic.Parse(fmt.Sprintf("%s/%d", topicURL, topics.Add(1))), ContentType: "text/plain", Body: body}
 		for pb.Next() {
 			if _, err := w.db.Log().Append(b.Context(), p, uuid.New(), begin); err != nil {
 				b.Error(err)

@@ -227,11 +227,11 @@ func TestDamagedCursors(t *testing.T) {
 func subscribed(t *testing.T, db *redisstore.DB, callback string, start uint64) subscription.Subscription {
 	t.Helper()
 	sub := subscription.Subscription{
-		ID: subscription.NewID(topic, callback), Topic: topic, Callback: callback, Start: start,
+		ID: subscription.NewID(topicURL, callback), Topic: topicURL, Callback: callback, Start: start,
 		Lease: time.Hour, Expires: begin.Add(time.Hour), Created: begin,
 	}
 	r := subscription.Request{
-		ID: sub.ID, Token: uuid.New(), Mode: subscription.ModeSubscribe, Topic: topic, Callback: callback,
+		ID: sub.ID, Token: uuid.New(), Mode: subscription.ModeSubscribe, Topic: topicURL, Callback: callback,
 		Lease: time.Hour, Received: begin,
 	}
 	must(t, db.Subscriptions().Submit(t.Context(), r))
@@ -247,7 +247,7 @@ func TestDamagedMarks(t *testing.T) {
 	for s := range subscription.Shard(subscription.Shards) {
 		must(t, k.db.Marks().Mark(t.Context(), k.tenure(s), nil))
 	}
-	for _, damage := range [][]string{{topic, "rubbish"}, {"!at", "99999999999999999"}, {"!at", "rubbish"}} {
+	for _, damage := range [][]string{{topicURL, "rubbish"}, {"!at", "99999999999999999"}, {"!at", "rubbish"}} {
 		w.server.Do(t, append([]string{"HSET", w.key("{shard-09}:marks")}, damage...)...)
 		if _, ok, err := k.db.Marks().Lowest(t.Context(), begin); ok || err != nil {
 			t.Errorf("with %v it is ok: %v, error %v", damage, ok, err)

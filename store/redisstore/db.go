@@ -27,9 +27,14 @@ func Open(cfg Config) (*DB, error) {
 	if err := cfg.validate(u); err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
-	e := &engine{cfg: cfg, url: u, keys: keys{u.prefix}, log: cfg.Logger, told: make(map[string]struct{}), passed: make(map[string]struct{})}
+	e := &engine{
+		cfg: cfg, url: u, keys: keys{u.prefix}, log: cfg.Logger, told: make(map[string]struct{}),
+		passed: make(map[string]struct{}),
+	}
 	db := &DB{engine: e, asks: make(chan struct{}, asksAtOnce)}
-	if e.metrics, err = newMetrics(cfg.Registerer, func() int { return len(db.Warnings()) }, db.Shards().State); err != nil {
+	if e.metrics, err = newMetrics(
+		cfg.Registerer, func() int { return len(db.Warnings()) }, db.Shards().State,
+	); err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	e.client = newClient(u, cfg.Process)

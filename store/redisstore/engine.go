@@ -94,7 +94,9 @@ func (e *engine) failed(ctx context.Context, err error) error {
 	if c == defect {
 		text, _, _ := strings.Cut(err.Error(), " script: ")
 		e.once(e.told, text, func() {
-			e.log.Error("Redis refuses what it should not: a defect of this program, or of what stands between", "error", err)
+			e.log.Error(
+				"Redis refuses what it should not: a defect of this program, or of what stands between", "error", err,
+			)
 		})
 	}
 	if e.url.kind == cluster {

@@ -15,6 +15,7 @@ import (
 	"carillon/internal/redistest"
 	"carillon/store/redisstore"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // side is a subscription to a topic of its own, with one record of each kind.
@@ -32,7 +33,7 @@ func newSide(t *testing.T, w *world, shard subscription.Shard) side {
 	must(t, w.db.Restore().PutGaps(ctx, []delivery.Gap{{Subscription: s.sub.ID, First: 8, Last: 8, Reason: delivery.GapGivenUp}}))
 	must(t, w.db.Subscriptions().Submit(ctx, r))
 	publish(t, w.db, s.topic, 1)
-	_, err := w.db.Pings().Ping(ctx, []string{s.topic})
+	_, err := w.db.Pings().Ping(ctx, []topic.Address{topic.Parse(s.topic)})
 	must(t, err)
 	return s
 }
@@ -80,7 +81,7 @@ func (s side) wantServed(t *testing.T, db *redisstore.DB) {
 	}
 	waiting := 0
 	for ping, err := range db.Pings().Waiting(ctx) {
-		if must(t, err); ping.Topic == s.topic {
+		if must(t, err); ping.Topic.String() == s.topic {
 			waiting++
 		}
 	}
@@ -149,7 +150,7 @@ func (s side) ask(t *testing.T, db *redisstore.DB) {
 	check("trim", err)
 	_, _, err = db.Marks().Lowest(ctx, begin)
 	check("lowest", err)
-	_, err = db.Pings().Fetched(ctx, delivery.Ping{Topic: s.topic, Count: 1})
+	_, err = db.Pings().Fetched(ctx, delivery.Ping{Topic: topic.Parse(s.topic), Count: 1})
 	check("fetched", err)
 	check("save", db.Cursors().Save(ctx, []delivery.Batch{{
 		Tenure:   delivery.Tenure{Shard: s.shard, Epoch: 1},

@@ -240,7 +240,10 @@ func (k *keeper) performed(ctx context.Context, d deed) {
 		pause := min(k.takeover/10<<min(l.failures, 10), max(k.takeover, time.Minute))
 		l.failures++
 		l.retryAt = time.Now().Add(pause)
-		k.log.Warn("a shard could not be taken over; it is tried again", "shard", d.tenure.Shard, "after", pause, "error", d.err)
+		k.log.Warn(
+			"a shard could not be taken over; it is tried again", "shard", d.tenure.Shard,
+			"after", pause, "error", d.err,
+		)
 	default:
 		k.end(fmt.Errorf("take shard %d: %w", d.tenure.Shard, d.err))
 	}

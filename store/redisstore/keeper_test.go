@@ -371,7 +371,7 @@ func TestLeasesWhileMemoryIsFull(t *testing.T) {
 		t.Error("shards were lost")
 	}
 	s := subscription.Shard(3)
-	must(t, k.db.Marks().Mark(t.Context(), k.tenure(s), map[string]delivery.Seq{topic: 5}))
+	must(t, k.db.Marks().Mark(t.Context(), k.tenure(s), map[string]delivery.Seq{topicURL: 5}))
 	must(t, k.db.Cursors().Save(t.Context(), []delivery.Batch{{Tenure: k.tenure(s)}}))
 	another := newKeeper(t, w, takeover).run()
 	waitParts(t, map[*keeper]int{k: 32, another: 32})
@@ -495,11 +495,11 @@ func TestSharesOnACluster(t *testing.T) {
 	var batches []delivery.Batch
 	for s := range subscription.Shard(subscription.Shards) {
 		batches = append(batches, delivery.Batch{Tenure: k.tenure(s)})
-		must(t, w.db.Marks().Mark(t.Context(), k.tenure(s), map[string]delivery.Seq{topic: delivery.Seq(s) + 5}))
+		must(t, w.db.Marks().Mark(t.Context(), k.tenure(s), map[string]delivery.Seq{topicURL: delivery.Seq(s) + 5}))
 	}
 	must(t, w.db.Cursors().Save(t.Context(), batches))
 	lowest, ok, err := w.db.Marks().Lowest(t.Context(), begin)
-	if must(t, err); !ok || lowest[topic] != 5 {
+	if must(t, err); !ok || lowest[topicURL] != 5 {
 		t.Fatalf("the lowest marks are %v, ok is %v", lowest, ok)
 	}
 
@@ -533,8 +533,9 @@ func TestOneServerIsNoCluster(t *testing.T) {
 	k := newKeeper(t, w, takeover).run()
 	waitParts(t, map[*keeper]int{k: subscription.Shards})
 	before := k.db.Warnings()
-	server.Do(t, "DEL", "carillon:{store}")
-	server.Do(t, "LPUSH", "carillon:{store}", "damaged")
+	// At once: in between, the process would make the key again.
+	server.Do(t, "EVAL", "redis.call('DEL', KEYS[1]) return redis.call('LPUSH', KEYS[1], 'damaged')",
+		"1", "carillon:{store}")
 	sure := k.until()
 	eventually(t, func() error {
 		if !k.until().After(sure.Add(takeover)) {

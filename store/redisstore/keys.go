@@ -56,7 +56,7 @@ func (k keys) gaps(id subscription.ID) string { // zset: first → gap
 	return k.shard(subscription.ShardOf(id), "gaps:"+id.String())
 }
 
-// Of a topic, by its subscription.Key.
+// Of a topic, by its topic.Key.
 
 func (k keys) topic(key, name string) string {
 	sum := sha256.Sum256([]byte(key))
@@ -99,5 +99,7 @@ func isNamePart(r rune) bool {
 
 // isName tells whether a process may have the name: it is a part of keys and messages.
 func isName(name string) bool {
-	return name != "" && len(name) <= maxName && strings.IndexFunc(name, func(r rune) bool { return !isNamePart(r) }) < 0
+	return name != "" && len(name) <= maxName && strings.IndexFunc(
+		name, func(r rune) bool { return !isNamePart(r) },
+	) < 0
 }

@@ -13,6 +13,7 @@ import (
 	"carillon/delivery"
 	"carillon/source"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // layout is the table of docs/redis-keys.md: each pattern of keys with its type.
@@ -94,10 +95,10 @@ func everything(t *testing.T, w *world, look func()) {
 	work(t, w.db)
 	must(t, submit(t, w.db))
 	sub := granted(request(2))
-	_, err := w.db.Log().Append(t.Context(), delivery.Publication{Topic: sub.Topic, ContentType: "text/plain", Body: []byte("news")},
+	_, err := w.db.Log().Append(t.Context(), delivery.Publication{Topic: topic.Parse(sub.Topic), ContentType: "text/plain", Body: []byte("news")},
 		uuid.New(), time.Now())
 	must(t, err)
-	_, err = w.db.Pings().Ping(t.Context(), []string{sub.Topic})
+	_, err = w.db.Pings().Ping(t.Context(), []topic.Address{topic.Parse(sub.Topic)})
 	must(t, err)
 	must(t, w.db.Sources().Add(t.Context(), source.Source{Name: "s", Prefixes: []string{sub.Topic}, Created: time.Now()}))
 	ctx, stop := context.WithCancel(t.Context())
@@ -150,7 +151,7 @@ func (h *writer) Gained(ctx context.Context, tenure delivery.Tenure) error {
 	gap := delivery.Gap{Subscription: h.sub.ID, First: 8, Last: 8, Reason: delivery.GapGivenUp, At: time.Now()}
 	advance := delivery.Advance{Subscription: h.sub.ID, Position: delivery.Position{Settled: 8}}
 	must(h.t, h.w.db.Cursors().Save(ctx, []delivery.Batch{{Tenure: tenure, Advances: []delivery.Advance{advance}, Gaps: []delivery.Gap{gap}}}))
-	must(h.t, h.w.db.Marks().Mark(ctx, tenure, map[string]delivery.Seq{subscription.Key(h.sub.Topic): 8}))
+	must(h.t, h.w.db.Marks().Mark(ctx, tenure, map[string]delivery.Seq{topic.Key(h.sub.Topic): 8}))
 	h.look()
 	return nil
 }

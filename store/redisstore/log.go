@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"carillon/delivery"
-	"carillon/subscription"
 )
 
 var _ delivery.Log = (*Log)(nil)
@@ -112,7 +111,7 @@ const (
 func (l *Log) Append(
 	ctx context.Context, p delivery.Publication, id uuid.UUID, accepted time.Time,
 ) (delivery.Receipt, error) {
-	key := subscription.Key(p.Topic)
+	key := p.Topic.Key()
 	receipt, err := l.appendOnce(ctx, key, p, id, accepted)
 	if err != nil {
 		return delivery.Receipt{}, fmt.Errorf("append to the log of %q: %w", key, err)
@@ -212,8 +211,7 @@ func receiptOf(value any, id uuid.UUID) (delivery.Receipt, error) {
 }
 
 // Read implements delivery.Log.
-func (l *Log) Read(ctx context.Context, topic string, from delivery.Seq) (*delivery.Notification, error) {
-	key := subscription.Key(topic)
+func (l *Log) Read(ctx context.Context, key string, from delivery.Seq) (*delivery.Notification, error) {
 	n, err := l.read(ctx, key, strconv.FormatUint(uint64(from), 10))
 	if err != nil {
 		return nil, fmt.Errorf("read the log of %q at %d: %w", key, from, err)
@@ -247,12 +245,12 @@ func (l *Log) read(ctx context.Context, key, from string) (*delivery.Notificatio
 
 // Heads implements delivery.Log. A head that cannot be read is ErrDamaged, for all that are asked
 // for with it.
-func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error) {
-	heads := make([]delivery.Seq, 0, len(topics))
+func (l *Log) Heads(ctx context.Context, keys []string) ([]delivery.Seq, error) {
+	heads := make([]delivery.Seq, 0, len(keys))
 	var away []int // those that a part of a Cluster keeps which is away
 	var reason error
-	for len(heads) < len(topics) {
-		some := topics[len(heads):min(len(heads)+topicsStep, len(topics))]
+	for len(heads) < len(keys) {
+		some := keys[len(heads):min(len(heads)+topicsStep, len(keys))]
 		more, unread, err := l.heads(ctx, some)
 		if err != nil && !errors.Is(err, delivery.ErrPartAway) {
 			return nil, fmt.Errorf("heads of logs: %w", err)
@@ -271,25 +269,25 @@ func (l *Log) Heads(ctx context.Context, topics []string) ([]delivery.Seq, error
 
 // heads reads the heads of topics; away are the indexes of those that a part of a Cluster keeps
 // which is away, and err is that of one of them.
-func (l *Log) heads(ctx context.Context, topics []string) (heads []delivery.Seq, away []int, err error) {
+func (l *Log) heads(ctx context.Context, keys []string) (heads []delivery.Seq, away []int, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
 	e := l.db.engine
 	pipe := e.client.Pipeline()
-	found := make([]*redis.StringCmd, len(topics))
-	for i, topic := range topics {
-		found[i] = pipe.HGet(ctx, e.keys.head(subscription.Key(topic)), "head")
+	found := make([]*redis.StringCmd, len(keys))
+	for i, key := range keys {
+		found[i] = pipe.HGet(ctx, e.keys.head(key), "head")
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	heads = make([]delivery.Seq, len(topics))
+	heads = make([]delivery.Seq, len(keys))
 	for i := range found {
 		text, failed := found[i].Result()
 		if errors.Is(failed, redis.Nil) {
 			continue
 		}
 		if failed != nil {
-			failed = l.headFailed(ctx, subscription.Key(topics[i]), failed)
+			failed = l.headFailed(ctx, keys[i], failed)
 			if !errors.Is(failed, delivery.ErrPartAway) {
 				return nil, nil, failed
 			}
@@ -297,8 +295,8 @@ func (l *Log) heads(ctx context.Context, topics []string) (heads []delivery.Seq,
 			continue
 		}
 		if heads[i], failed = decodeSeq(text); failed != nil {
-			e.damaged(e.keys.head(subscription.Key(topics[i])), "", failed)
-			return nil, nil, fmt.Errorf("of %q: %w", topics[i], failed)
+			e.damaged(e.keys.head(keys[i]), "", failed)
+			return nil, nil, fmt.Errorf("of %q: %w", keys[i], failed)
 		}
 	}
 	return heads, away, err
@@ -314,9 +312,8 @@ func decodeSeq(text string) (delivery.Seq, error) {
 
 // Trim implements delivery.Log.
 func (l *Log) Trim(
-	ctx context.Context, topic string, before delivery.Seq, olderThan time.Time,
+	ctx context.Context, key string, before delivery.Seq, olderThan time.Time,
 ) (delivery.Trimmed, error) {
-	key := subscription.Key(topic)
 	went, err := l.trim(ctx, key, before, -1, olderThan)
 	if err != nil {
 		return went, fmt.Errorf("trim the log of %q: %w", key, err)
@@ -326,9 +323,8 @@ func (l *Log) Trim(
 
 // Shrink implements delivery.Log.
 func (l *Log) Shrink(
-	ctx context.Context, topic string, keep int64, before delivery.Seq, olderThan time.Time,
+	ctx context.Context, key string, keep int64, before delivery.Seq, olderThan time.Time,
 ) (delivery.Trimmed, error) {
-	key := subscription.Key(topic)
 	went, err := l.trim(ctx, key, before, max(keep, 0), olderThan)
 	if err != nil {
 		return went, fmt.Errorf("shrink the log of %q: %w", key, err)
@@ -403,8 +399,7 @@ func (l *Log) Topics(ctx context.Context) iter.Seq2[delivery.TopicState, error] 
 }
 
 // State implements delivery.Log. A head that cannot be read is ErrDamaged.
-func (l *Log) State(ctx context.Context, topic string) (delivery.TopicState, error) {
-	key := subscription.Key(topic)
+func (l *Log) State(ctx context.Context, key string) (delivery.TopicState, error) {
 	found, err := l.askStates(ctx, []string{key})
 	var state delivery.TopicState
 	if err == nil {

@@ -21,7 +21,7 @@ func TestTheLogOnACluster(t *testing.T) {
 	const n = 50
 	var topics []string
 	for i := range n {
-		name := fmt.Sprint(topic, i)
+		name := fmt.Sprint(topicURL, i)
 		topics = append(topics, name)
 		for second := range 2 {
 			receipt := publish(t, one, name, second)
@@ -71,18 +71,18 @@ func TestNoNumberIsGivenTwiceByAServerThatWasAReplica(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
 	replica := redistest.Start(t)
-	publish(t, w.db, topic, 1)
+	publish(t, w.db, topicURL, 1)
 	follow(t, replica, w.server)
 	replica.Do(t, "REPLICAOF", "NO", "ONE")
-	lost := publish(t, w.db, topic, 2)
-	lostPing := ping(t, w.db, topic)[0]
+	lost := publish(t, w.db, topicURL, 2)
+	lostPing := ping(t, w.db, topicURL)[0]
 	follow(t, w.server, replica)
 	w.server.Do(t, "REPLICAOF", "NO", "ONE")
-	if got := seqs(t, w.db, topic); len(got) != 1 {
+	if got := seqs(t, w.db, topicURL); len(got) != 1 {
 		t.Fatalf("the log has %v; it should have lost its end", got)
 	}
-	next := publish(t, w.db, topic, 3)
-	nextPing := ping(t, w.db, topic)[0]
+	next := publish(t, w.db, topicURL, 3)
+	nextPing := ping(t, w.db, topicURL)[0]
 	if next.Seq <= lost.Seq || nextPing.Count <= lostPing.Count {
 		t.Errorf("number %d after %d, count %d after %d", next.Seq, lost.Seq, nextPing.Count, lostPing.Count)
 	}
@@ -94,17 +94,17 @@ func TestReplicasMustHaveWhatIsRepeated(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
 	replica := redistest.Start(t)
-	publish(t, w.db, topic, 0)
+	publish(t, w.db, topicURL, 0)
 	follow(t, replica, w.server)
 	w.cfg.Replicas = 1
 	db := w.open(t)
 	replica.Pause(t)
-	first := publish(t, w.db, topic, 1) // it does not ask for replicas
-	_, err := db.Log().Append(t.Context(), second(topic, 1), uuid.New(), begin)
+	first := publish(t, w.db, topicURL, 1) // it does not ask for replicas
+	_, err := db.Log().Append(t.Context(), second(topicURL, 1), uuid.New(), begin)
 	wantError(t, err, delivery.ErrUnavailable)
 	replica.Resume(t)
 	eventually(t, func() error {
-		again, err := db.Log().Append(t.Context(), second(topic, 1), uuid.New(), begin)
+		again, err := db.Log().Append(t.Context(), second(topicURL, 1), uuid.New(), begin)
 		if err == nil && (!again.Repeated || again.ID != first.ID) {
 			t.Fatalf("got %+v, want %+v again", again, first)
 		}

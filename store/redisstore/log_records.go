@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/delivery"
-	"carillon/subscription"
+	"carillon/topic"
 )
 
 // The fields of an entry of a log.
@@ -35,7 +35,7 @@ const noteVersion = "1"
 // the length of the body, and the links.
 func encodeNote(p delivery.Publication, id uuid.UUID, accepted time.Time) string {
 	return encodeList(append([]string{
-		noteVersion, id.String(), encodeInstant(accepted), p.Topic, p.ContentType, p.From, p.Until,
+		noteVersion, id.String(), encodeInstant(accepted), p.Topic.String(), p.ContentType, p.From, p.Until,
 		strconv.Itoa(len(p.Body)),
 	}, p.Links...))
 }
@@ -93,7 +93,7 @@ func decodeHead(key string, e entry, length int) (*delivery.Notification, error)
 	if length != bodyLen {
 		return nil, fmt.Errorf("%w: a body of %d bytes, not %d", ErrDamaged, length, bodyLen)
 	}
-	if subscription.Key(n.Topic) != key {
+	if n.Topic.Key() != key {
 		return nil, fmt.Errorf("%w: it is of the topic %q", ErrDamaged, n.Topic)
 	}
 	return n, nil
@@ -117,7 +117,7 @@ func decodeNote(record string) (n *delivery.Notification, bodyLen int, err error
 		return nil, 0, fmt.Errorf("%w: a notification of %d fields", ErrDamaged, len(list))
 	}
 	n = &delivery.Notification{Publication: delivery.Publication{
-		Topic: list[3], ContentType: list[4], From: list[5], Until: list[6],
+		Topic: topic.Parse(list[3]), ContentType: list[4], From: list[5], Until: list[6],
 	}}
 	if len(list) > 8 {
 		n.Links = list[8:]

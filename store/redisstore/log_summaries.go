@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"carillon/delivery"
-	"carillon/subscription"
 )
 
 // summariesStep is how many notifications are asked for in one round trip.
@@ -32,9 +31,8 @@ return {fields['a'] or '', fields['m'] or '', #(fields['b'] or '')}
 
 // Summaries implements delivery.Log. It reads the times, which have no bodies.
 func (l *Log) Summaries(
-	ctx context.Context, topic string, before delivery.Seq, limit int,
+	ctx context.Context, key string, before delivery.Seq, limit int,
 ) ([]delivery.Summary, error) {
-	key := subscription.Key(topic)
 	e := l.db.engine
 	from := "+"
 	if before > 0 {
@@ -64,8 +62,7 @@ func (l *Log) Summaries(
 }
 
 // Summary implements delivery.Log.
-func (l *Log) Summary(ctx context.Context, topic string, from delivery.Seq) (delivery.Summary, error) {
-	key := subscription.Key(topic)
+func (l *Log) Summary(ctx context.Context, key string, from delivery.Seq) (delivery.Summary, error) {
 	e := l.db.engine
 	for at := strconv.FormatUint(uint64(from), 10); ; {
 		found, err := l.times(ctx, func() ([]redis.XMessage, error) {

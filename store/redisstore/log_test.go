@@ -23,6 +23,7 @@ import (
 	"carillon/delivery/deliverytest"
 	"carillon/internal/redistest"
 	"carillon/store/redisstore"
+	"carillon/topic"
 )
 
 // deliveryHarness is an empty store on the shared server.
@@ -85,7 +86,7 @@ func wantListed(t *testing.T, db *redisstore.DB, topic string, want int) {
 func TestDamagedSummaries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := publish(t, w.db, topic, 1).Seq
+	first := publish(t, w.db, topicURL, 1).Seq
 	times, log := keyOf(t, w, "times"), keyOf(t, w, "log")
 	restore := func(seq delivery.Seq, note, summary, after string) {
 		id := fmt.Sprintf("%d-0", seq)
@@ -100,15 +101,15 @@ func TestDamagedSummaries(t *testing.T) {
 	restore(first+4, note, "", before)
 	w.server.Do(t, "XADD", times, fmt.Sprintf("%d-7", first+5), "t", "1")
 	w.server.Do(t, "XADD", times, fmt.Sprintf("%d-0", first+6), "t", "1")
-	wantListed(t, w.db, topic, 3)
+	wantListed(t, w.db, topicURL, 3)
 	for from, want := range map[delivery.Seq]delivery.Seq{first + 1: first + 1, first + 2: first + 4, first + 4: first + 4} {
-		if s, err := w.db.Log().Summary(t.Context(), topic, from); err != nil || s.Seq != want || s.Bytes != 4 {
+		if s, err := w.db.Log().Summary(t.Context(), topicURL, from); err != nil || s.Seq != want || s.Bytes != 4 {
 			t.Errorf("from %d: got %+v, error %v; want %d", from, s, err, want)
 		}
 	}
-	_, err := w.db.Log().Summary(t.Context(), topic, first+5)
+	_, err := w.db.Log().Summary(t.Context(), topicURL, first+5)
 	wantError(t, err, delivery.ErrEndOfLog)
-	if list, err := w.db.Log().Summaries(t.Context(), topic, 0, 1); err != nil || len(list) != 1 || list[0].Seq != first+4 {
+	if list, err := w.db.Log().Summaries(t.Context(), topicURL, 0, 1); err != nil || len(list) != 1 || list[0].Seq != first+4 {
 		t.Errorf("the latest is %+v, error %v", list, err)
 	}
 }
@@ -116,20 +117,20 @@ func TestDamagedSummaries(t *testing.T) {
 // encodedNote is the record of a notification of the topic.
 func encodedNote(t *testing.T, body string) string {
 	t.Helper()
-	return redisstore.EncodeNote(delivery.Publication{Topic: topic, Body: []byte(body)}, uuid.New(), begin)
+	return redisstore.EncodeNote(delivery.Publication{Topic: topic.Parse(topicURL), Body: []byte(body)}, uuid.New(), begin)
 }
 
 func TestGreatBody(t *testing.T) { deliverytest.RunBody(t, greatBody, deliveryHarness) }
 
-const topic = "https://source.example/change/"
+const topicURL = "https://source.example/change/"
 
 // begin is when the tests' notifications are accepted, each a second later.
 var begin = time.Date(2026, 3, 1, 10, 20, 30, 123456789, time.UTC)
 
 // second is a notification of the n-th second of the topic.
-func second(topic string, n int) delivery.Publication {
+func second(topicURL string, n int) delivery.Publication {
 	return delivery.Publication{
-		Topic: topic, ContentType: "application/xml", Body: fmt.Appendf(nil, "<urlset>%d</urlset>", n),
+		Topic: topic.Parse(topicURL), ContentType: "application/xml", Body: fmt.Appendf(nil, "<urlset>%d</urlset>", n),
 		From: strconv.Itoa(n), Until: strconv.Itoa(n + 1),
 	}
 }
@@ -232,8 +233,8 @@ func calls(t *testing.T, w *world, f func()) map[string]int {
 func TestAPublishIsAConstantNumberOfCommands(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
-	publish(t, w.db, topic, 0)
-	want := calls(t, w, func() { publish(t, w.db, topic, 1) })
+	publish(t, w.db, topicURL, 0)
+	want := calls(t, w, func() { publish(t, w.db, topicURL, 1) })
 	total := 0
 	for _, n := range want {
 		total += n
@@ -242,17 +243,17 @@ func TestAPublishIsAConstantNumberOfCommands(t *testing.T) {
 		t.Fatalf("a publish is %v, want one script and 8 commands in all", want)
 	}
 	for n := range 1000 {
-		publish(t, w.db, topic, n+2)
+		publish(t, w.db, topicURL, n+2)
 	}
 	for n := range 1000 {
-		publish(t, w.db, fmt.Sprint(topic, n), 0)
+		publish(t, w.db, fmt.Sprint(topicURL, n), 0)
 	}
-	if got := calls(t, w, func() { publish(t, w.db, topic, 5000) }); !maps.Equal(got, want) {
+	if got := calls(t, w, func() { publish(t, w.db, topicURL, 5000) }); !maps.Equal(got, want) {
 		t.Errorf("with 1,001 topics and as many notifications it is %v, want %v", got, want)
 	}
 	got := calls(t, w, func() {
 		for n := range 1000 {
-			publish(t, w.db, fmt.Sprint(topic, n), 1)
+			publish(t, w.db, fmt.Sprint(topicURL, n), 1)
 		}
 	})
 	for name, count := range want {
@@ -265,18 +266,18 @@ func TestAPublishIsAConstantNumberOfCommands(t *testing.T) {
 func TestAfterARestartTheLogGoesOnWithoutAGap(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
-	first, second := publish(t, w.db, topic, 1), publish(t, w.db, topic, 2)
+	first, second := publish(t, w.db, topicURL, 1), publish(t, w.db, topicURL, 2)
 	if second.Seq != first.Seq+1 {
 		t.Fatalf("numbers %d and %d, want them consecutive under one server", first.Seq, second.Seq)
 	}
 	w.crash(t)
-	third := publish(t, w.db, topic, 3)
-	fourth := publish(t, w.db, topic, 4)
+	third := publish(t, w.db, topicURL, 3)
+	fourth := publish(t, w.db, topicURL, 4)
 	if third.Seq <= second.Seq || fourth.Seq != third.Seq+1 || third.Previous != "3" {
 		t.Fatalf("after the restart: %+v and %+v, after %+v", third, fourth, second)
 	}
 	before := delivery.Seq(0)
-	for i, n := range readAll(t, w.db, topic) {
+	for i, n := range readAll(t, w.db, topicURL) {
 		if n.After != before {
 			t.Errorf("notification %d is after %d, want %d", i, n.After, before)
 		}
@@ -309,14 +310,14 @@ func TestNoNumberIsGivenTwice(t *testing.T) {
 			given := make(map[delivery.Seq]bool)
 			counts := make(map[uint64]bool)
 			give := func(n int) {
-				receipt := publish(t, w.db, topic, n)
+				receipt := publish(t, w.db, topicURL, n)
 				for seq := range given {
 					if receipt.Seq <= seq {
 						t.Fatalf("number %d is given after %d", receipt.Seq, seq)
 					}
 				}
 				given[receipt.Seq] = true
-				ping, err := w.db.Pings().Ping(t.Context(), []string{topic})
+				ping, err := w.db.Pings().Ping(t.Context(), []topic.Address{topic.Parse(topicURL)})
 				must(t, err)
 				for count := range counts {
 					if ping[0].Count <= count {
@@ -348,8 +349,8 @@ func TestNoNumberIsGivenTwice(t *testing.T) {
 func TestMemoryFull(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
-	publish(t, w.db, topic, 1)
-	publish(t, w.db, topic, 2)
+	publish(t, w.db, topicURL, 1)
+	publish(t, w.db, topicURL, 2)
 	dump := func() []any {
 		return []any{
 			w.server.Do(t, "XRANGE", keyOf(t, w, "log"), "-", "+"), w.server.Do(t, "XRANGE", keyOf(t, w, "times"), "-", "+"),
@@ -358,21 +359,21 @@ func TestMemoryFull(t *testing.T) {
 	}
 	before := dump()
 	w.server.Set(t, "maxmemory", "1")
-	_, err := w.db.Log().Append(t.Context(), second(topic, 3), uuid.New(), begin)
+	_, err := w.db.Log().Append(t.Context(), second(topicURL, 3), uuid.New(), begin)
 	wantError(t, err, delivery.ErrUnavailable)
-	_, err = w.db.Log().Append(t.Context(), second(topic+"new", 3), uuid.New(), begin)
+	_, err = w.db.Log().Append(t.Context(), second(topicURL+"new", 3), uuid.New(), begin)
 	wantError(t, err, delivery.ErrUnavailable)
-	_, err = w.db.Pings().Ping(t.Context(), []string{topic})
+	_, err = w.db.Pings().Ping(t.Context(), []topic.Address{topic.Parse(topicURL)})
 	wantError(t, err, delivery.ErrUnavailable)
 	if got := dump(); !reflect.DeepEqual(got, before) {
 		t.Errorf("a refused append has left\n%v\nof\n%v", got, before)
 	}
-	trim(t, w.db.Log(), topic, delivery.MaxSeq, begin.Add(time.Hour))
-	if left := readAll(t, w.db, topic); len(left) != 0 {
+	trim(t, w.db.Log(), topicURL, delivery.MaxSeq, begin.Add(time.Hour))
+	if left := readAll(t, w.db, topicURL); len(left) != 0 {
 		t.Errorf("Trim has left %d notifications", len(left))
 	}
 	w.server.Set(t, "maxmemory", "0")
-	if got := publish(t, w.db, topic, 3); got.Previous != "3" {
+	if got := publish(t, w.db, topicURL, 3); got.Previous != "3" {
 		t.Errorf("afterwards: got %+v, want it after 3", got)
 	}
 }
@@ -382,16 +383,16 @@ func TestTrimGoesInSteps(t *testing.T) {
 	w := ownWorld(t)
 	const n = 1000
 	for i := range n {
-		publish(t, w.db, topic, i)
+		publish(t, w.db, topicURL, i)
 	}
-	head := states(t, w.db)[topic].Head
+	head := states(t, w.db)[topicURL].Head
 	got := calls(t, w, func() {
-		trim(t, w.db.Log(), topic, head, begin.Add(time.Hour))
+		trim(t, w.db.Log(), topicURL, head, begin.Add(time.Hour))
 	})
 	if got["evalsha"]+got["eval"] < 4 {
 		t.Errorf("%d notifications went in %d scripts, want at most 256 in each", n, got["evalsha"]+got["eval"])
 	}
-	if left := seqs(t, w.db, topic); !slices.Equal(left, []delivery.Seq{head}) {
+	if left := seqs(t, w.db, topicURL); !slices.Equal(left, []delivery.Seq{head}) {
 		t.Errorf("left are %v, want %d alone", left, head)
 	}
 	if length := w.server.Do(t, "XLEN", keyOf(t, w, "times")); length != int64(1) {
@@ -410,7 +411,7 @@ func wantBytes(t *testing.T, w *world, entries int) {
 		must(t, err)
 		sum += size
 	}
-	if got := bytesOf(t, w.db, topic); got != sum || len(times) != entries {
+	if got := bytesOf(t, w.db, topicURL); got != sum || len(times) != entries {
 		t.Errorf("%d entries take %d bytes; want %d and %d", len(times), got, entries, sum)
 	}
 	if left := w.server.Do(t, "HEXISTS", keyOf(t, w, "head"), "bytes-new"); left != int64(0) {
@@ -424,7 +425,7 @@ func TestEntriesOfBefore(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
 	for i := range 3 {
-		publish(t, w.db, topic, i)
+		publish(t, w.db, topicURL, i)
 	}
 	head, times := keyOf(t, w, "head"), keyOf(t, w, "times")
 	entries := w.server.Do(t, "XRANGE", times, "-", "+").([]any)
@@ -434,34 +435,34 @@ func TestEntriesOfBefore(t *testing.T) {
 		fields := entry.([]any)[1].([]any)
 		w.server.Do(t, "XADD", times, entry.([]any)[0].(string), "t", fields[1].(string))
 	}
-	if got := bytesOf(t, w.db, topic); got != 0 {
+	if got := bytesOf(t, w.db, topicURL); got != 0 {
 		t.Errorf("they take %d bytes", got)
 	}
-	wantListed(t, w.db, topic, 3)
-	last := publish(t, w.db, topic, 3).Seq
-	one := bytesOf(t, w.db, topic)
+	wantListed(t, w.db, topicURL, 3)
+	last := publish(t, w.db, topicURL, 3).Seq
+	one := bytesOf(t, w.db, topicURL)
 	if one == 0 {
 		t.Error("the next one takes nothing")
 	}
 	later := begin.Add(time.Hour)
-	if went, err := w.db.Log().Shrink(t.Context(), topic, one, delivery.MaxSeq, later); err != nil || went.Notifications != 0 {
+	if went, err := w.db.Log().Shrink(t.Context(), topicURL, one, delivery.MaxSeq, later); err != nil || went.Notifications != 0 {
 		t.Errorf("%+v went, error %v; want none", went, err)
 	}
-	went, err := w.db.Log().Trim(t.Context(), topic, last-1, later)
+	went, err := w.db.Log().Trim(t.Context(), topicURL, last-1, later)
 	if want := (delivery.Trimmed{Notifications: 2}); went != want || err != nil {
 		t.Errorf("%+v went, error %v; want %+v", went, err, want)
 	}
-	went, err = w.db.Log().Shrink(t.Context(), topic, one-1, delivery.MaxSeq, later)
+	went, err = w.db.Log().Shrink(t.Context(), topicURL, one-1, delivery.MaxSeq, later)
 	if want := (delivery.Trimmed{Notifications: 2, Bytes: one}); went != want || err != nil {
 		t.Errorf("%+v went, error %v; want %+v", went, err, want)
 	}
-	if got := bytesOf(t, w.db, topic); got != 0 {
+	if got := bytesOf(t, w.db, topicURL); got != 0 {
 		t.Errorf("nothing takes %d bytes", got)
 	}
 	// What another program has written there does no harm.
 	w.server.Do(t, "HSET", head, "bytes", "many")
-	publish(t, w.db, topic, 4)
-	if got := bytesOf(t, w.db, topic); got != one {
+	publish(t, w.db, topicURL, 4)
+	if got := bytesOf(t, w.db, topicURL); got != one {
 		t.Errorf("after a count that is none: %d, want %d", got, one)
 	}
 }
@@ -469,7 +470,7 @@ func TestEntriesOfBefore(t *testing.T) {
 func TestTopicsReadsNoBody(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
-	p := second(topic, 1)
+	p := second(topicURL, 1)
 	p.Body = make([]byte, 1<<20)
 	for range 3 {
 		_, err := w.db.Log().Append(t.Context(), p, uuid.New(), begin)
@@ -478,10 +479,10 @@ func TestTopicsReadsNoBody(t *testing.T) {
 	}
 	sent := func() int { return traffic(t, w, "total_net_output_bytes") }
 	before := sent()
-	if got := states(t, w.db)[topic]; got.First == 0 || got.Head != got.First+2 {
+	if got := states(t, w.db)[topicURL]; got.First == 0 || got.Head != got.First+2 {
 		t.Errorf("got %+v, want three kept", got)
 	}
-	trim(t, w.db.Log(), topic, delivery.MaxSeq, begin)
+	trim(t, w.db.Log(), topicURL, delivery.MaxSeq, begin)
 	if bytes := sent() - before; bytes > 100_000 {
 		t.Errorf("the server sent %d bytes", bytes)
 	}
@@ -490,7 +491,7 @@ func TestTopicsReadsNoBody(t *testing.T) {
 func TestABodyThatIsTooGreat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := delivery.Publication{Topic: topic, Body: make([]byte, 256<<20+1)}
+	p := delivery.Publication{Topic: topic.Parse(topicURL), Body: make([]byte, 256<<20+1)}
 	_, err := w.db.Log().Append(t.Context(), p, uuid.New(), begin)
 	var tooLong *http.MaxBytesError
 	if !errors.As(err, &tooLong) || tooLong.Limit != 256<<20 || errors.Is(err, delivery.ErrUnavailable) {
@@ -507,19 +508,19 @@ func TestWhatIsNotOfTheHubIsPassedOver(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	w.cfg.Registerer = metrics
 	db := w.open(t)
-	first := publish(t, db, topic, 1).Seq
+	first := publish(t, db, topicURL, 1).Seq
 	log := keyOf(t, w, "log")
-	second := publish(t, db, topic, 2)
+	second := publish(t, db, topicURL, 2)
 	// The last one comes back without a part of its body.
 	number := fmt.Sprintf("%d-0", second.Seq)
 	fields := w.server.Do(t, "XRANGE", log, number, number).([]any)[0].([]any)[1].([]any)
 	w.server.Do(t, "XDEL", log, number)
 	w.server.Do(t, "XSETID", log, fmt.Sprintf("%d-0", first))
 	w.server.Do(t, "XADD", log, number, "a", fields[1].(string), "m", fields[3].(string), "b", "cut off")
-	third := publish(t, db, topic, 3).Seq
+	third := publish(t, db, topicURL, 3).Seq
 	w.server.Do(t, "XADD", log, fmt.Sprintf("%d-7", third+1), "a", "0", "m", fields[3].(string), "b", fields[5].(string))
 	for range 2 {
-		if got := seqs(t, db, topic); !slices.Equal(got, []delivery.Seq{first, third}) {
+		if got := seqs(t, db, topicURL); !slices.Equal(got, []delivery.Seq{first, third}) {
 			t.Fatalf("read %v, want %d and %d", got, first, third)
 		}
 	}
@@ -545,11 +546,11 @@ func wantMetric(t *testing.T, metrics *prometheus.Registry, name string, want fl
 func TestATopicIsListedAgainThoughTheSetOfTopicsWasLost(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
-	publish(t, w.db, topic, 1)
+	publish(t, w.db, topicURL, 1)
 	w.server.Do(t, "DEL", keyOf(t, w, "topics"))
 	w.crash(t)
-	head := publish(t, w.db, topic, 2).Seq
-	if got := states(t, w.db)[topic].Head; got != head {
+	head := publish(t, w.db, topicURL, 2).Seq
+	if got := states(t, w.db)[topicURL].Head; got != head {
 		t.Errorf("the topic is listed with head %d, want %d", got, head)
 	}
 }
@@ -557,10 +558,10 @@ func TestATopicIsListedAgainThoughTheSetOfTopicsWasLost(t *testing.T) {
 func TestADamagedTopicIsLeftOut(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
-	publish(t, w.db, topic, 1)
+	publish(t, w.db, topicURL, 1)
 	w.server.Do(t, "HSET", keyOf(t, w, "head"), "last", "no id")
-	publish(t, w.db, topic+"other", 1)
-	if got := states(t, w.db); len(got) != 1 || got[topic+"other"].Head == 0 {
+	publish(t, w.db, topicURL+"other", 1)
+	if got := states(t, w.db); len(got) != 1 || got[topicURL+"other"].Head == 0 {
 		t.Errorf("listed are %v, want the other alone", got)
 	}
 }
@@ -568,17 +569,17 @@ func TestADamagedTopicIsLeftOut(t *testing.T) {
 func TestThereAreNoNumbersAboveTheHighest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	must(t, w.db.Restore().PutTopics(t.Context(), []delivery.TopicState{{Topic: topic, Head: delivery.MaxSeq - 1<<26 - 1}}))
-	if got := publish(t, w.db, topic, 1).Seq; got != delivery.MaxSeq {
+	must(t, w.db.Restore().PutTopics(t.Context(), []delivery.TopicState{{Topic: topicURL, Head: delivery.MaxSeq - 1<<26 - 1}}))
+	if got := publish(t, w.db, topicURL, 1).Seq; got != delivery.MaxSeq {
 		t.Fatalf("got %d, want %d", got, delivery.MaxSeq)
 	}
-	_, err := w.db.Log().Append(t.Context(), second(topic, 2), uuid.New(), begin)
+	_, err := w.db.Log().Append(t.Context(), second(topicURL, 2), uuid.New(), begin)
 	if err == nil || errors.Is(err, delivery.ErrUnavailable) {
 		t.Fatalf("got error %v, want one for good", err)
 	}
-	if got := seqs(t, w.db, topic); !slices.Equal(got, []delivery.Seq{delivery.MaxSeq}) {
+	if got := seqs(t, w.db, topicURL); !slices.Equal(got, []delivery.Seq{delivery.MaxSeq}) {
 		t.Errorf("the log has %v", got)
 	}
-	_, err = w.db.Log().Read(t.Context(), topic, math.MaxUint64)
+	_, err = w.db.Log().Read(t.Context(), topicURL, math.MaxUint64)
 	wantError(t, err, delivery.ErrEndOfLog)
 }

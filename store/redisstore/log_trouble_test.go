@@ -24,17 +24,17 @@ func TestNoNumberIsGivenTwiceThoughTheClockWentBack(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
 	ahead := delivery.Seq(time.Now().Add(time.Hour).Unix()-time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Unix()) * 65536
-	must(t, w.db.Restore().PutTopics(t.Context(), []delivery.TopicState{{Topic: topic, Head: ahead}}))
+	must(t, w.db.Restore().PutTopics(t.Context(), []delivery.TopicState{{Topic: topicURL, Head: ahead}}))
 	w.server.Do(t, "HSET", prefixOf(w)+":{pings}:count", "last", fmt.Sprint(ahead))
-	publish(t, w.db, topic, 1)
-	ping(t, w.db, topic)
+	publish(t, w.db, topicURL, 1)
+	ping(t, w.db, topicURL)
 	files, old := filepath.Join(w.server.Dir(), "appendonlydir"), filepath.Join(t.TempDir(), "old")
 	copyFiles(t, files, old) // all that was answered is in them: appendfsync always
-	lost, lostPing := publish(t, w.db, topic, 2), ping(t, w.db, topic)[0]
+	lost, lostPing := publish(t, w.db, topicURL, 2), ping(t, w.db, topicURL)[0]
 	w.server.Kill(t)
 	copyFiles(t, old, files)
 	w.server.Restart(t)
-	next, nextPing := publish(t, w.db, topic, 3), ping(t, w.db, topic)[0]
+	next, nextPing := publish(t, w.db, topicURL, 3), ping(t, w.db, topicURL)[0]
 	if next.Seq <= lost.Seq || nextPing.Count <= lostPing.Count {
 		t.Errorf("number %d after %d, count %d after %d", next.Seq, lost.Seq, nextPing.Count, lostPing.Count)
 	}
@@ -44,21 +44,21 @@ func TestNoNumberIsGivenTwiceThoughTheClockWentBack(t *testing.T) {
 func TestATopicThatWasTrimmedToNothingKeepsItsHeadAlone(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
-	head := publish(t, w.db, topic, 1).Seq
-	trim(t, w.db.Log(), topic, delivery.MaxSeq, begin.Add(time.Hour))
+	head := publish(t, w.db, topicURL, 1).Seq
+	trim(t, w.db.Log(), topicURL, delivery.MaxSeq, begin.Add(time.Hour))
 	keys := w.server.Do(t, "KEYS", prefixOf(w)+":{topic-*").([]any)
 	if len(keys) != 1 || !strings.HasSuffix(keys[0].(string), ":head") {
 		t.Errorf("left are %v, want the head alone", keys)
 	}
-	if got := states(t, w.db)[topic]; got.Head != head || got.First != head+1 || got.Last.Until != "2" {
+	if got := states(t, w.db)[topicURL]; got.Head != head || got.First != head+1 || got.Last.Until != "2" {
 		t.Errorf("listed as %+v, want nothing behind %d", got, head)
 	}
-	_, err := w.db.Log().Read(t.Context(), topic, 0)
+	_, err := w.db.Log().Read(t.Context(), topicURL, 0)
 	wantError(t, err, delivery.ErrEndOfLog)
-	if next := publish(t, w.db, topic, 2); next.Seq != head+1 || next.Previous != "2" {
+	if next := publish(t, w.db, topicURL, 2); next.Seq != head+1 || next.Previous != "2" {
 		t.Errorf("afterwards: got %+v, want %d after 2", next, head+1)
 	}
-	if got := readAll(t, w.db, topic); len(got) != 1 || got[0].After != head {
+	if got := readAll(t, w.db, topicURL); len(got) != 1 || got[0].After != head {
 		t.Errorf("the log has %v, want one after %d", got, head)
 	}
 }
@@ -76,16 +76,16 @@ func TestADamagedHead(t *testing.T) {
 			metrics := prometheus.NewRegistry()
 			w.cfg.Logger, w.cfg.Registerer = slog.New(slog.NewTextHandler(&log, nil)), metrics
 			db := w.open(t)
-			publish(t, db, topic, 1)
+			publish(t, db, topicURL, 1)
 			key := w.server.Do(t, "KEYS", prefixOf(w)+":*:head").([]any)[0].(string)
-			other := publish(t, db, topic+"other", 1).Seq
+			other := publish(t, db, topicURL+"other", 1).Seq
 			damage(t, w, key)
 			for range 2 {
-				_, err := db.Log().Heads(t.Context(), []string{topic + "other", topic})
+				_, err := db.Log().Heads(t.Context(), []string{topicURL + "other", topicURL})
 				wantDamaged(t, err)
-				_, err = db.Log().Append(t.Context(), second(topic, 2), uuid.New(), begin)
+				_, err = db.Log().Append(t.Context(), second(topicURL, 2), uuid.New(), begin)
 				wantDamaged(t, err)
-				if got := states(t, db); len(got) != 1 || got[topic+"other"].Head != other {
+				if got := states(t, db); len(got) != 1 || got[topicURL+"other"].Head != other {
 					t.Errorf("listed are %v, want the other alone", got)
 				}
 			}
@@ -110,11 +110,11 @@ func wantDamaged(t *testing.T, err error) {
 func TestADamagedHeadIsMendedByAnImport(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	head := publish(t, w.db, topic, 1).Seq
+	head := publish(t, w.db, topicURL, 1).Seq
 	key := w.server.Do(t, "KEYS", prefixOf(w)+":*:head").([]any)[0].(string)
 	w.server.Do(t, "HSET", key, "head", "x")
-	must(t, w.db.Restore().PutTopics(t.Context(), []delivery.TopicState{{Topic: topic, Head: head}}))
-	if next := publish(t, w.db, topic, 2).Seq; next <= head {
+	must(t, w.db.Restore().PutTopics(t.Context(), []delivery.TopicState{{Topic: topicURL, Head: head}}))
+	if next := publish(t, w.db, topicURL, 2).Seq; next <= head {
 		t.Errorf("number %d after %d", next, head)
 	}
 }
@@ -124,7 +124,7 @@ func TestADamagedHeadIsMendedByAnImport(t *testing.T) {
 func TestABodyIsSentOnce(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
-	p := second(topic, 1)
+	p := second(topicURL, 1)
 	p.Body = make([]byte, 1<<20)
 	send := func() delivery.Receipt {
 		receipt, err := w.db.Log().Append(t.Context(), p, uuid.New(), begin)

@@ -14,8 +14,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
-
-	"carillon/subscription"
 )
 
 // Peers lets the processes that share the store ask each other (decision 29). A question
@@ -134,33 +132,6 @@ func (p *Peers) others(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(names)
 	return names, nil
-}
-
-// Owners tells which shards each process has by the leases in the store, also one that
-// does not answer. One that died has them until another took them.
-func (p *Peers) Owners(ctx context.Context) (map[string][]subscription.Shard, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	e := p.db.engine
-	pipe := e.client.Pipeline()
-	var found [subscription.Shards]*redis.StringCmd
-	for s := range found {
-		found[s] = pipe.HGet(ctx, e.keys.cursors(subscription.Shard(s)), "!owner")
-	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
-	owners := make(map[string][]subscription.Shard)
-	for s, cmd := range found {
-		owner, err := cmd.Result()
-		if errors.Is(err, redis.Nil) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list the owners of shards: %w", e.failed(ctx, err))
-		}
-		owners[owner] = append(owners[owner], subscription.Shard(s))
-	}
-	return owners, nil
 }
 
 // pushScript puts a message on a list. It runs while the server's memory is full, too, as that is

@@ -28,7 +28,10 @@ func (p *Peers) Ask(
 	ctx context.Context, question []byte, heard func(process string, answer []byte, err error),
 ) error {
 	if len(question) > MaxQuestion {
-		return fmt.Errorf("ask the other processes: the question has %d bytes, and at most %d can be asked", len(question), MaxQuestion)
+		return fmt.Errorf(
+			"ask the other processes: the question has %d bytes, and at most %d can be asked",
+			len(question), MaxQuestion,
+		)
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxAsk)
 	defer cancel()

@@ -15,7 +15,10 @@ import (
 // its context ends when the asker waits no longer, or ctx ends. One that panics has
 // failed, and the process goes on.
 func (p *Peers) Serve(ctx context.Context, answer func(ctx context.Context, question []byte) []byte) error {
-	s := &serving{peers: p, answer: answer, list: p.db.engine.keys.questions(p.Self()), turns: make(chan struct{}, answersAtOnce)}
+	s := &serving{
+		peers: p, answer: answer, list: p.db.engine.keys.questions(p.Self()),
+		turns: make(chan struct{}, answersAtOnce),
+	}
 	defer s.under.Wait()
 	defer context.AfterFunc(ctx, s.interrupt)()
 	slots := make(chan struct{}, maxWaiting)
@@ -124,7 +127,9 @@ func (s *serving) send(ctx context.Context, q asked, a answered) {
 func (s *serving) ask(ctx context.Context, q asked) (a answered) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.peers.db.engine.log.Error("answering another process has panicked", "panic", r, "stack", string(debug.Stack()))
+			s.peers.db.engine.log.Error(
+				"answering another process has panicked", "panic", r, "stack", string(debug.Stack()),
+			)
 			a = answered{s.peers.Self(), isFailed, ""}
 		}
 	}()

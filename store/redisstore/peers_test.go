@@ -160,9 +160,9 @@ func wantPeers(t *testing.T, w *world) {
 	wantWords(t, ask(t, t.Context(), all[0].db, "?"), map[string]word{b: {answer: b + " was asked ?"}})
 	wantWords(t, ask(t, t.Context(), w.db, "?"), map[string]word{a: {answer: a + " was asked ?"}, b: {answer: b + " was asked ?"}})
 
-	publish(t, w.db, topic, 1)
-	publish(t, w.db, topic, 2)
-	wantListed(t, w.db, topic, 2)
+	publish(t, w.db, topicURL, 1)
+	publish(t, w.db, topicURL, 2)
+	wantListed(t, w.db, topicURL, 2)
 	sub := subscribed(t, w.db, "https://destination.example/gapped", 0)
 	s := subscription.ShardOf(sub.ID)
 	must(t, w.db.Restore().PutGaps(t.Context(), []delivery.Gap{{Subscription: sub.ID, First: 1, Last: 2, Reason: delivery.GapTrimmed}}))

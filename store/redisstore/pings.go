@@ -9,6 +9,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 var _ delivery.Pings = (*Pings)(nil)
@@ -58,7 +59,7 @@ return record
 
 // Ping implements delivery.Pings. It is subscription.ErrBusy where more topics would
 // wait than Config.MaxPings, unless all of them wait already.
-func (p *Pings) Ping(ctx context.Context, topics []string) ([]delivery.Ping, error) {
+func (p *Pings) Ping(ctx context.Context, topics []topic.Address) ([]delivery.Ping, error) {
 	noted, err := p.ping(ctx, topics)
 	if err != nil {
 		return nil, fmt.Errorf("note pings: %w", err)
@@ -66,21 +67,21 @@ func (p *Pings) Ping(ctx context.Context, topics []string) ([]delivery.Ping, err
 	return noted, nil
 }
 
-func (p *Pings) ping(ctx context.Context, topics []string) ([]delivery.Ping, error) {
+func (p *Pings) ping(ctx context.Context, topics []topic.Address) ([]delivery.Ping, error) {
 	if len(topics) == 0 {
 		return nil, ctx.Err()
 	}
 	// Of several spellings of one topic the last is noted.
 	var names []string
 	places := make(map[string]int, len(topics))
-	latest := make(map[string]string, len(topics))
-	for _, topic := range topics {
-		key := subscription.Key(topic)
+	latest := make(map[string]topic.Address, len(topics))
+	for _, at := range topics {
+		key := at.Key()
 		if _, again := places[key]; !again {
 			places[key] = len(names)
 			names = append(names, key)
 		}
-		latest[key] = topic
+		latest[key] = at
 	}
 	e := p.db.engine
 	args := make([]any, 0, 3+2*len(names))
@@ -89,7 +90,7 @@ func (p *Pings) ping(ctx context.Context, topics []string) ([]delivery.Ping, err
 		args = append(args, key)
 	}
 	for _, key := range names {
-		args = append(args, latest[key])
+		args = append(args, latest[key].String())
 	}
 	value, err := e.run(ctx, pingScript, []string{e.keys.pings(), e.keys.pingCount()}, args...)
 	if err != nil {
@@ -100,9 +101,9 @@ func (p *Pings) ping(ctx context.Context, topics []string) ([]delivery.Ping, err
 		return nil, fmt.Errorf("%w: %d topics wait for their fetch at most", subscription.ErrBusy, e.cfg.MaxPings)
 	}
 	noted := make([]delivery.Ping, len(topics))
-	for i, topic := range topics {
-		count, _ := counts[places[subscription.Key(topic)]].(int64)
-		noted[i] = delivery.Ping{Topic: topic, Count: uint64(count)}
+	for i, at := range topics {
+		count, _ := counts[places[at.Key()]].(int64)
+		noted[i] = delivery.Ping{Topic: at, Count: uint64(count)}
 	}
 	return noted, nil
 }
@@ -110,7 +111,7 @@ func (p *Pings) ping(ctx context.Context, topics []string) ([]delivery.Ping, err
 // Fetched implements delivery.Pings.
 func (p *Pings) Fetched(ctx context.Context, ping delivery.Ping) (left *delivery.Ping, err error) {
 	e := p.db.engine
-	key := subscription.Key(ping.Topic)
+	key := ping.Topic.Key()
 	value, err := e.run(ctx, fetchedScript, []string{e.keys.pings()}, key, strconv.FormatUint(ping.Count, 10))
 	if err != nil {
 		return nil, fmt.Errorf("forget the ping of %q: %w", ping.Topic, err)
@@ -158,20 +159,20 @@ func decodePing(key, record string) (delivery.Ping, error) {
 	if err != nil {
 		return delivery.Ping{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if subscription.Key(ping.Topic) != key {
+	if ping.Topic.Key() != key {
 		return delivery.Ping{}, fmt.Errorf("%w: it is of the topic %q", ErrDamaged, ping.Topic)
 	}
 	return ping, nil
 }
 
 func parsePing(text string) (delivery.Ping, error) {
-	number, topic, _ := strings.Cut(text, " ")
+	number, spelling, _ := strings.Cut(text, " ")
 	count, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
 		return delivery.Ping{}, fmt.Errorf("a ping's count: %w", err)
 	}
-	if topic == "" {
+	if spelling == "" {
 		return delivery.Ping{}, fmt.Errorf("a ping has no topic")
 	}
-	return delivery.Ping{Topic: topic, Count: count}, nil
+	return delivery.Ping{Topic: topic.Parse(spelling), Count: count}, nil
 }

@@ -8,15 +8,24 @@ import (
 	"carillon/delivery/deliverytest"
 	"carillon/store/redisstore"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 func TestPings(t *testing.T) { deliverytest.RunPings(t, deliveryHarness) }
 
 func ping(t *testing.T, db *redisstore.DB, topics ...string) []delivery.Ping {
 	t.Helper()
-	pings, err := db.Pings().Ping(t.Context(), topics)
+	pings, err := db.Pings().Ping(t.Context(), addresses(topics))
 	must(t, err)
 	return pings
+}
+
+func addresses(topics []string) []topic.Address {
+	all := make([]topic.Address, len(topics))
+	for i, one := range topics {
+		all[i] = topic.Parse(one)
+	}
+	return all
 }
 
 // waiting lists the pings, by topic.
@@ -25,7 +34,7 @@ func waiting(t *testing.T, db *redisstore.DB) map[string]uint64 {
 	all := make(map[string]uint64)
 	for one, err := range db.Pings().Waiting(t.Context()) {
 		must(t, err)
-		all[one.Topic] = one.Count
+		all[one.Topic.String()] = one.Count
 	}
 	return all
 }
@@ -40,7 +49,7 @@ func TestPingsAreBounded(t *testing.T) {
 		{"http://c.example/", "http://d.example/"},
 		{"http://a.example/", "http://c.example/", "http://d.example/"},
 	} {
-		_, err := db.Pings().Ping(t.Context(), topics)
+		_, err := db.Pings().Ping(t.Context(), addresses(topics))
 		wantError(t, err, subscription.ErrBusy)
 		if got := waiting(t, db); len(got) != 2 || got["http://a.example/"] != first[0].Count {
 			t.Fatalf("a refused call has left %v", got)
@@ -48,7 +57,7 @@ func TestPingsAreBounded(t *testing.T) {
 	}
 	ping(t, db, "http://c.example/", "http://a.example/")
 	ping(t, db, "http://a.example/", "http://b.example/", "http://c.example/", "http://%61.example/")
-	left, err := db.Pings().Fetched(t.Context(), delivery.Ping{Topic: "http://b.example/", Count: waiting(t, db)["http://b.example/"]})
+	left, err := db.Pings().Fetched(t.Context(), delivery.Ping{Topic: topic.Parse("http://b.example/"), Count: waiting(t, db)["http://b.example/"]})
 	if err != nil || left != nil {
 		t.Fatalf("left is %v, error %v", left, err)
 	}
@@ -60,9 +69,9 @@ func TestPingsAreBounded(t *testing.T) {
 func TestACountRisesThoughTheLastOneWasLost(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
-	first := ping(t, w.db, topic, topic+"2")
+	first := ping(t, w.db, topicURL, topicURL+"2")
 	w.server.Do(t, "DEL", keyOf(t, w, "count"))
-	second := ping(t, w.db, topic)
+	second := ping(t, w.db, topicURL)
 	if second[0].Count <= first[1].Count {
 		t.Errorf("count %d after %d", second[0].Count, first[1].Count)
 	}
@@ -76,17 +85,17 @@ func TestACountRisesThoughTheLastOneWasLost(t *testing.T) {
 func TestADamagedPingIsLeftOut(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
-	damaged := ping(t, w.db, topic, topic+"2")[0]
-	w.server.Do(t, "HSET", keyOf(t, w, "waiting"), topic, "rubbish")
-	w.server.Do(t, "HSET", keyOf(t, w, "waiting"), "other", "7 "+topic)
-	if got := waiting(t, w.db); len(got) != 1 || got[topic+"2"] == 0 {
+	damaged := ping(t, w.db, topicURL, topicURL+"2")[0]
+	w.server.Do(t, "HSET", keyOf(t, w, "waiting"), topicURL, "rubbish")
+	w.server.Do(t, "HSET", keyOf(t, w, "waiting"), "other", "7 "+topicURL)
+	if got := waiting(t, w.db); len(got) != 1 || got[topicURL+"2"] == 0 {
 		t.Errorf("waiting are %v, want the other alone", got)
 	}
 	left, err := w.db.Pings().Fetched(t.Context(), damaged)
 	if err != nil || left != nil {
 		t.Errorf("left is %v, error %v", left, err)
 	}
-	if there := w.server.Do(t, "HEXISTS", keyOf(t, w, "waiting"), topic); there != int64(0) {
+	if there := w.server.Do(t, "HEXISTS", keyOf(t, w, "waiting"), topicURL); there != int64(0) {
 		t.Error("the damaged ping is still there after its topic was fetched")
 	}
 }

@@ -107,7 +107,9 @@ func (e *engine) refusal(ctx context.Context, err error) error {
 	case errors.Is(err, redis.Nil) && e.url.kind == sentinel:
 		return refuse("no Sentinel that answers knows a master of the name %q", e.url.master)
 	case untrusted:
-		return refusal("the certificate of Redis cannot be verified (ca= names the file of another authority): " + err.Error())
+		return refusal(
+			"the certificate of Redis cannot be verified (ca= names the file of another authority): " + err.Error(),
+		)
 	case answered && classify(err) == defect:
 		return refusal("Redis refuses what a hub needs: " + err.Error())
 	}

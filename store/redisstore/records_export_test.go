@@ -9,6 +9,7 @@ import (
 	"carillon/delivery"
 	"carillon/source"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 // DecodeAll reads the text as each kind of record and name that a store has. What can be
@@ -107,7 +108,7 @@ func entryAgain(note, name, body string) error {
 	if err != nil {
 		return onlyDamaged("entry", err)
 	}
-	if string(n.Body) != body || n.Seq != 7 || n.After != 3 || subscription.Key(n.Topic) != name {
+	if string(n.Body) != body || n.Seq != 7 || n.After != 3 || n.Topic.Key() != name {
 		return fmt.Errorf("entry %q is %#v", note, n)
 	}
 	back, _, err := decodeNote(encodeNote(n.Publication, n.ID, n.Accepted))
@@ -144,7 +145,10 @@ func SampleRecords() []string {
 		string(encodeRequest(subscription.Request{Mode: "subscribe", Topic: "topic", Since: time.Unix(1, 2), Start: 300, VerifyToken: "token"})),
 		encodePosition(delivery.Position{Settled: 7, Failures: 2, LastStatus: 503}),
 		encodeGap(delivery.Gap{First: 1, Last: 2, Reason: delivery.GapTrimmed}),
-		encodeNote(delivery.Publication{Topic: "topic", ContentType: "text/plain", Links: []string{"<a>"}, Body: []byte("body")}, subscription.ID{}, time.Unix(1, 2).UTC()),
+		encodeNote(
+			delivery.Publication{Topic: topic.Parse("topic"), ContentType: "text/plain", Links: []string{"<a>"}, Body: []byte("body")},
+			subscription.ID{}, time.Unix(1, 2).UTC(),
+		),
 		string(encodeSource(source.Source{Prefixes: []string{"https://a.example/x"}, Created: time.Unix(1, 2)})),
 		encodePosition(delivery.Position{Settled: 7, ReplayNext: 2, ReplayLast: 5}),
 		encodeGap(delivery.Gap{First: 1, Last: 2, Reason: delivery.GapTrimmed, Replayed: time.Unix(1, 2)}),

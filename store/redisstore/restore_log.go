@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"carillon/delivery"
-	"carillon/subscription"
 )
 
 // putTopicScript sets what is known of a topic's log, unless its head is above. One
@@ -87,7 +86,7 @@ func (r *Restore) PutTopics(ctx context.Context, topics []delivery.TopicState) e
 			if t.Head > delivery.MaxSeq {
 				return fmt.Errorf("restore topics: head %d of %q: %w", t.Head, t.Topic, errNumber)
 			}
-			names[i] = subscription.Key(t.Topic)
+			names[i] = t.Topic
 			calls[i] = call{putTopicScript, []string{e.keys.head(names[i])}, []any{
 				names[i], uint64(t.Head), t.Last.ID.String(), t.Last.Until, digestText(t.Last.Digest),
 			}}
@@ -106,7 +105,7 @@ func (r *Restore) PutNotifications(ctx context.Context, notifications []*deliver
 	for len(notifications) > 0 {
 		n, bytes := 0, 0
 		for n < len(notifications) && (n == 0 || bytes+len(notifications[n].Body) <= restoreBytes) {
-			bytes += len(notifications[n].Body) + len(notifications[n].Topic) + 512
+			bytes += len(notifications[n].Body) + len(notifications[n].Topic.Key()) + 512
 			n++
 		}
 		if err := r.putNotifications(ctx, notifications[:n]); err != nil {
@@ -128,7 +127,7 @@ func (r *Restore) putNotifications(ctx context.Context, notifications []*deliver
 		if len(n.Body) > maxBody {
 			return fmt.Errorf("number %d of %q: %w", n.Seq, n.Topic, &http.MaxBytesError{Limit: maxBody})
 		}
-		names[i] = subscription.Key(n.Topic)
+		names[i] = n.Topic.Key()
 		calls[i] = putNote(names[i], n, e.keys.log(names[i]), e.keys.times(names[i]), e.keys.head(names[i]), "bytes")
 	}
 	done, err := r.putLogs(ctx, names, calls)
@@ -189,7 +188,9 @@ func (r *Restore) merge(ctx context.Context, key string, notifications []*delive
 	slices.SortStableFunc(notifications, func(a, b *delivery.Notification) int { return cmp.Compare(a.Seq, b.Seq) })
 	e := r.db.engine
 	log, times := e.keys.topic(key, "log-new"), e.keys.topic(key, "times-new")
-	if err := errors.Join(e.client.Del(ctx, log, times).Err(), e.client.HDel(ctx, e.keys.head(key), "bytes-new").Err()); err != nil {
+	if err := errors.Join(
+		e.client.Del(ctx, log, times).Err(), e.client.HDel(ctx, e.keys.head(key), "bytes-new").Err(),
+	); err != nil {
 		return e.failed(ctx, err)
 	}
 	put := func(n *delivery.Notification) error {

@@ -28,7 +28,9 @@ func (r *Restore) Empty(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	pipe := e.client.Pipeline()
-	counts := []*redis.IntCmd{pipe.SCard(ctx, e.keys.topics()), pipe.HLen(ctx, e.keys.pings()), pipe.HLen(ctx, e.keys.sources())}
+	counts := []*redis.IntCmd{
+		pipe.SCard(ctx, e.keys.topics()), pipe.HLen(ctx, e.keys.pings()), pipe.HLen(ctx, e.keys.sources()),
+	}
 	for s := range subscription.Shard(subscription.Shards) {
 		counts = append(counts, pipe.HLen(ctx, e.keys.subs(s)), pipe.HLen(ctx, e.keys.requests(s)))
 	}

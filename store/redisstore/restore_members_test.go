@@ -7,6 +7,7 @@ import (
 
 	"carillon/delivery"
 	"carillon/subscription"
+	"carillon/topic"
 )
 
 func TestRestoreMembers(t *testing.T) {
@@ -84,7 +85,7 @@ func TestAnyStateIsNotEmpty(t *testing.T) {
 	for name, put := range map[string]func(t *testing.T, w *world) error{
 		"a request": func(t *testing.T, w *world) error { return submit(t, w.db) },
 		"a ping": func(t *testing.T, w *world) error {
-			_, err := w.db.Pings().Ping(t.Context(), []string{"https://source.example/"})
+			_, err := w.db.Pings().Ping(t.Context(), []topic.Address{topic.Parse("https://source.example/")})
 			return err
 		},
 		"a topic": func(t *testing.T, w *world) error {

@@ -143,7 +143,10 @@ func (k *keeper) applyRound(r round) {
 	case k.rounds.failing:
 		k.rounds.failing = false
 		k.rounds.mercy = time.Now().Add(k.takeover / 4)
-		k.log.Info("the leases of the shards are renewed again", "failed", k.rounds.failures, "after", r.sent.Sub(k.rounds.trouble).Round(time.Millisecond))
+		k.log.Info(
+			"the leases of the shards are renewed again", "failed", k.rounds.failures,
+			"after", r.sent.Sub(k.rounds.trouble).Round(time.Millisecond),
+		)
 	}
 	if err == nil {
 		k.rounds.renewal = r.sent
@@ -173,7 +176,10 @@ func (t tidings) tell(log *slog.Logger) {
 		log.Warn("shards have another owner by now", "shards", fmt.Sprint(t.fenced))
 	}
 	if len(t.doubted) > 0 {
-		log.Warn("the server was restarted or replaced, or its replication began anew: the shards are read anew", "shards", fmt.Sprint(t.doubted))
+		log.Warn(
+			"the server was restarted or replaced, or its replication began anew: the shards are read anew",
+			"shards", fmt.Sprint(t.doubted),
+		)
 	}
 	if len(t.unreached) > 0 {
 		log.Warn("shards could not be kept, as their server is away", "shards", fmt.Sprint(t.unreached))
@@ -222,7 +228,10 @@ func (k *keeper) missed(gone []subscription.Shard) {
 	if len(gone) == 0 {
 		return
 	}
-	k.log.Error("a part of the store was emptied: what was acknowledged before is lost", "store", k.engine.url, "shards", fmt.Sprint(gone))
+	k.log.Error(
+		"a part of the store was emptied: what was acknowledged before is lost",
+		"store", k.engine.url, "shards", fmt.Sprint(gone),
+	)
 	k.engine.noteEmptied(fmt.Sprintf("the shards %v were found emptied, as of a node that lost its data", gone))
 }
 
@@ -236,7 +245,10 @@ func (k *keeper) failed(r round, err error) {
 				missed++
 			}
 		}
-		k.log.Warn("the leases of shards could not be renewed; their deliveries pause before these run out", "shards", missed, "error", err)
+		k.log.Warn(
+			"the leases of shards could not be renewed; their deliveries pause before these run out",
+			"shards", missed, "error", err,
+		)
 	}
 	k.rounds.failures++
 	if next := r.sent.Add(k.takeover / 10); next.Before(k.rounds.next) {

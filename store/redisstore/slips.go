@@ -59,7 +59,10 @@ func (u *URL) secureSlip(ctx context.Context, err error) error {
 	_, foreign := errors.AsType[tls.RecordHeaderError](err)
 	if (foreign || errors.Is(err, context.DeadlineExceeded)) && ctx.Err() == nil {
 		if i := slices.IndexFunc(addrs, func(addr string) bool { return speaksPlain(ctx, addr) }); i >= 0 {
-			return refuse("%s does not speak TLS: begin the URL with redis in the place of rediss, or set up TLS there", addrs[i])
+			return refuse(
+				"%s does not speak TLS: begin the URL with redis in the place of rediss, or set up TLS there",
+				addrs[i],
+			)
 		}
 	}
 	told := err.Error()
@@ -154,7 +157,9 @@ func speaksPlain(ctx context.Context, addr string) bool {
 // is told nothing.
 func speaksTLS(ctx context.Context, addr string) bool {
 	return probe(ctx, addr, func(conn net.Conn) bool {
-		err := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) //nolint:gosec // a look, nothing is sent
+		err := tls.Client(
+			conn, &tls.Config{InsecureSkipVerify: true},
+		).HandshakeContext(ctx) //nolint:gosec // a look, nothing is sent
 		return err == nil || alerted(err)
 	})
 }

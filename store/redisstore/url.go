@@ -217,7 +217,9 @@ func (u *URL) path(path string) error {
 		name, database, _ := strings.Cut(path, "/")
 		master, err := url.PathUnescape(name)
 		if err != nil || master == "" {
-			return errors.New("the path must be /MASTERNAME or /MASTERNAME/DATABASE, with the name that the Sentinels know")
+			return errors.New(
+				"the path must be /MASTERNAME or /MASTERNAME/DATABASE, with the name that the Sentinels know",
+			)
 		}
 		u.master = master
 		return u.setDatabase(database)

@@ -59,7 +59,9 @@ func (f *Faulty) Submit(ctx context.Context, r subscription.Request) error {
 }
 
 // KeepStart implements subscription.Store.
-func (f *Faulty) KeepStart(ctx context.Context, r subscription.Request, start uint64) (kept subscription.Request, err error) {
+func (f *Faulty) KeepStart(
+	ctx context.Context, r subscription.Request, start uint64,
+) (kept subscription.Request, err error) {
 	err = f.around(func() error {
 		var err error
 		kept, err = f.Store.KeepStart(ctx, r, start)

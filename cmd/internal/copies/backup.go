@@ -71,7 +71,9 @@ func (f *Backup) Run(ctx context.Context, call Call) (err error) {
 	case ctx.Err() != nil:
 		return errors.New("stopped: the backup is not whole, and no restore takes it")
 	case errors.Is(err, pebblestore.ErrBackupCutOff):
-		return fmt.Errorf("the backup failed: the hub broke it off (it ends, or its disk is nearly full: its log tells): %w", err)
+		return fmt.Errorf(
+			"the backup failed: the hub broke it off (it ends, or its disk is nearly full: its log tells): %w", err,
+		)
 	case err != nil:
 		return fmt.Errorf("the backup failed: %w", err)
 	case file == "":
@@ -108,7 +110,11 @@ func (*Restore) Help() string {
 // Run implements Command.
 func (f *Restore) Run(ctx context.Context, call Call) error {
 	if call.Engine.Redis() {
-		return call.Engine.Failed(errors.New("a backup is restored into pebble:DIRECTORY; to bring it into Redis, restore it, then export and import it"))
+		return call.Engine.Failed(
+			errors.New(
+				"a backup is restored into pebble:DIRECTORY; to bring it into Redis, restore it, then export and import it",
+			),
+		)
 	}
 	where, err := call.Engine.Directory()
 	if err != nil {
@@ -148,7 +154,10 @@ func (f *Restore) Run(ctx context.Context, call Call) error {
 	fmt.Fprintf(call.Stdout, "hub restored %d subscriptions, %d requests, %d pings, %d topics, %d notifications, %d Sources, as of %s by hub %s\n",
 		done.Subscriptions, done.Requests, done.Pings, done.Topics, done.Notifications, done.Sources, done.Made.UTC().Format(time.RFC3339), done.Program)
 	if done.Damaged > 0 {
-		call.Engine.Logger.Warn("records cannot be read: they were damaged when the backup was made, and the hub leaves them out", "places", done.Damaged)
+		call.Engine.Logger.Warn(
+			"records cannot be read: they were damaged when the backup was made, and the hub leaves them out",
+			"places", done.Damaged,
+		)
 	}
 	return nil
 }

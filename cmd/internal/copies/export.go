@@ -44,7 +44,10 @@ func (f *Export) Run(ctx context.Context, call Call) (err error) {
 		return err
 	}
 	if n > 0 {
-		logger.Warn("hubs are working on the store: the export is not a single moment in time, and lacks what they accept from now on", "hubs", n)
+		logger.Warn(
+			"hubs are working on the store: the export is not a single moment in time, and lacks what they accept from now on",
+			"hubs", n,
+		)
 	}
 	show := call.reporter("exporting", 0)
 	var done transfer.Progress
@@ -61,7 +64,9 @@ func (f *Export) Run(ctx context.Context, call Call) (err error) {
 	case err != nil:
 		return fmt.Errorf("the export failed: %w", err)
 	case f.Output != "":
-		fmt.Fprintf(call.Stdout, "hub exported %s, %d bytes, to %s. It holds secrets.\n", done.Counts, done.Bytes, f.Output)
+		fmt.Fprintf(
+			call.Stdout, "hub exported %s, %d bytes, to %s. It holds secrets.\n", done.Counts, done.Bytes, f.Output,
+		)
 	}
 	logger.Info("exported", "records", done.Counts.String(), "bytes", done.Bytes)
 	return nil

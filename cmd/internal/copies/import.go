@@ -43,7 +43,9 @@ func (f *Import) Run(ctx context.Context, call Call) (err error) {
 		return err
 	}
 	if n > 0 { // they would not learn of what is put behind their backs
-		return fmt.Errorf("hubs are working on the store (%d): stop them first; one that died is forgotten after its --takeover", n)
+		return fmt.Errorf(
+			"hubs are working on the store (%d): stop them first; one that died is forgotten after its --takeover", n,
+		)
 	}
 	show := call.reporter("importing", size)
 	done, err := transfer.Import(ctx, in, transfer.Engine{Source: e.Source(), Target: e.Restore},
@@ -62,7 +64,9 @@ func whatNext(ctx context.Context, done transfer.Summary, err error) error {
 	const part = "the store holds a part of the export"
 	switch {
 	case errors.Is(err, transfer.ErrNotEmpty):
-		return errors.New("the store is not empty: give an empty one, or --merge to put the export beside and over what is there")
+		return errors.New(
+			"the store is not empty: give an empty one, or --merge to put the export beside and over what is there",
+		)
 	case done.Total() == 0 && ctx.Err() != nil:
 		return errors.New("stopped: nothing was imported")
 	case done.Total() == 0:

@@ -28,7 +28,9 @@ func TestProgress(t *testing.T) {
 		}
 		shown.End()
 		logged.End()
-		if strings.Contains(screen.String(), "\n") || !strings.Contains(screen.String(), " 50% of 4.0 MB, subscriptions 2000, notifications 0, 100 records/s") {
+		if strings.Contains(screen.String(), "\n") || !strings.Contains(
+			screen.String(), " 50% of 4.0 MB, subscriptions 2000, notifications 0, 100 records/s",
+		) {
 			t.Errorf("the terminal shows %q", &screen)
 		}
 		if n := strings.Count(screen.String(), "importing"); n != 150 || !strings.HasSuffix(screen.String(), "\r\x1b[K") {

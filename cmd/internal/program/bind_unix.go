@@ -22,7 +22,9 @@ func bindable(ctx context.Context, address string) error {
 		if err != nil || at.Addr().Zone() != "" {
 			return errBound // Open reports what is wrong
 		}
-		failed := conn.Control(func(fd uintptr) { err = os.NewSyscallError("bind", syscall.Bind(int(fd), sockaddr(at))) })
+		failed := conn.Control(
+			func(fd uintptr) { err = os.NewSyscallError("bind", syscall.Bind(int(fd), sockaddr(at))) },
+		)
 		if err = errors.Join(failed, err); err != nil {
 			return err
 		}

@@ -136,7 +136,9 @@ func TestParseCommandHelp(t *testing.T) {
 		has    []string
 		hasNot []string
 	}{
-		{[]string{"--help"}, []string{"Usage: tower [<command>] [flags]\n", "--times", "TOWER_BELL", "oil", "Oil the bells.", "--config"}, []string{"--drops", "\n  ring"}},
+		{[]string{"--help"}, []string{
+			"Usage: tower [<command>] [flags]\n", "--times", "TOWER_BELL", "oil", "Oil the bells.", "--config",
+		}, []string{"--drops", "\n  ring"}},
 		{[]string{"--times=2", "--help"}, []string{"--times", "oil"}, []string{"--drops"}},
 		{[]string{"oil", "--help"}, []string{"Usage: tower oil [flags]\n", "--drops", "TOWER_BELL", "--config"}, []string{"--times"}},
 	} {

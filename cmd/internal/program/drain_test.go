@@ -138,7 +138,9 @@ func TestPrepare(t *testing.T) {
 	}
 	conn.Close()
 	for _, wrong := range []string{"", "127.0.0.1", "127.0.0.1:99999"} {
-		if _, err := program.Prepare(t.Context(), program.Endpoint{Flag: "admin", Address: wrong}); err == nil || !strings.Contains(err.Error(), "--admin") {
+		if _, err := program.Prepare(
+			t.Context(), program.Endpoint{Flag: "admin", Address: wrong},
+		); err == nil || !strings.Contains(err.Error(), "--admin") {
 			t.Errorf("%q: %v; want an error that names the flag", wrong, err)
 		}
 	}

@@ -77,7 +77,9 @@ func (r *reading) empties(chosen *kong.Context) {
 	}
 	for _, p := range chosen.Path {
 		if p.Flag != nil && !p.Resolved && p.Flag.IsSlice() && p.Flag.Target.Len() == 0 {
-			r.problems = append(r.problems, fmt.Errorf("--%s is empty: give it a value, or leave the flag out", p.Flag.Name))
+			r.problems = append(
+				r.problems, fmt.Errorf("--%s is empty: give it a value, or leave the flag out", p.Flag.Name),
+			)
 		}
 	}
 }

@@ -142,7 +142,9 @@ func TestFailIsOneLine(t *testing.T) {
 		t.Errorf("status %d, %q", code, &out)
 	}
 	out.Reset()
-	if program.Fail(&out, "bell", errors.New("a\u009b2J\u202e\x1b[0m\xffü\t'\"")); out.String() != `bell: a\u009b2J\u202e\x1b[0m`+"\ufffdü"+`\t'"`+"\n" {
+	if program.Fail(
+		&out, "bell", errors.New("a\u009b2J\u202e\x1b[0m\xffü\t'\""),
+	); out.String() != `bell: a\u009b2J\u202e\x1b[0m`+"\ufffdü"+`\t'"`+"\n" {
 		t.Errorf("a terminal gets %q", &out)
 	}
 }

@@ -102,9 +102,14 @@ func (l *Listener) Open(ctx context.Context) error {
 
 func newListener(e Endpoint, keeper *keeper, within limits) *Listener {
 	within.exempt = func(a netip.Addr) bool {
-		return e.Operators || a.IsLoopback() || slices.ContainsFunc(e.Proxies, func(p netip.Prefix) bool { return p.Contains(a) })
+		return e.Operators || a.IsLoopback() || slices.ContainsFunc(
+			e.Proxies, func(p netip.Prefix) bool { return p.Contains(a) },
+		)
 	}
-	return &Listener{limiter: newLimiter(nil, within), keeper: keeper, operators: e.Operators, finish: cmp.Or(e.Finish, DrainWithin), endpoint: e}
+	return &Listener{
+		limiter: newLimiter(nil, within), keeper: keeper, operators: e.Operators,
+		finish: cmp.Or(e.Finish, DrainWithin), endpoint: e,
+	}
 }
 
 // use has the Listener accept the connections of ln.

@@ -18,8 +18,13 @@ type HostName string
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (h *HostName) UnmarshalText(text []byte) error {
 	name := strings.TrimSuffix(strings.ToLower(string(text)), ".")
-	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-_") != "" || strings.HasPrefix(name, ".") {
-		return fmt.Errorf("%q is no name of a host: give it without scheme and port, as hub.example.org, and an international one as xn--…", text)
+	if name == "" || strings.Trim(
+		name, "abcdefghijklmnopqrstuvwxyz0123456789.-_",
+	) != "" || strings.HasPrefix(name, ".") {
+		return fmt.Errorf(
+			"%q is no name of a host: give it without scheme and port, as hub.example.org, and an international one as xn--…",
+			text,
+		)
 	}
 	*h = HostName(name)
 	return nil

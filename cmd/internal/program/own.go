@@ -20,7 +20,10 @@ func ownOnly(handler http.Handler) http.Handler {
 	inner := own.Handler(handler)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil && onLoopback(r) && !ownName(plainHost(r.Host)) {
-			turnAway(w, http.StatusMisdirectedRequest, "Ask by address, or as localhost: the Host header must be one of them here.")
+			turnAway(
+				w, http.StatusMisdirectedRequest,
+				"Ask by address, or as localhost: the Host header must be one of them here.",
+			)
 			return
 		}
 		inner.ServeHTTP(w, r)

@@ -16,7 +16,10 @@ import (
 // askWith sends a request with the fields, while it reads the answer, and returns its
 // status; 0: there was none.
 func askWith(conn net.Conn, fields ...string) int {
-	go io.WriteString(conn, "POST / HTTP/1.1\r\nContent-Length: 0\r\n"+strings.Join(append([]string{"X-Test: 1"}, fields...), "\r\n")+hostOf(fields)+"\r\n\r\n")
+	go io.WriteString(
+		conn,
+		"POST / HTTP/1.1\r\nContent-Length: 0\r\n"+strings.Join(append([]string{"X-Test: 1"}, fields...), "\r\n")+hostOf(fields)+"\r\n\r\n",
+	)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		return 0

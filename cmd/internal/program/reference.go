@@ -43,7 +43,9 @@ func (c *ReferenceCommand) Write(name string, flags any, stdout io.Writer) error
 	before, rest, found := bytes.Cut(whole, []byte(begin))
 	_, after, closed := bytes.Cut(rest, []byte(end))
 	if !found || !closed {
-		return fmt.Errorf("--into %s: it has no lines %q and %q", c.Into, strings.TrimSpace(begin), strings.TrimSpace(end))
+		return fmt.Errorf(
+			"--into %s: it has no lines %q and %q", c.Into, strings.TrimSpace(begin), strings.TrimSpace(end),
+		)
 	}
 	return os.WriteFile(c.Into, slices.Concat(before, []byte(text), after), 0o644)
 }
@@ -138,7 +140,10 @@ func (r *reference) command(node *kong.Node) {
 		r.leaf(node.DefaultCmd, node.FullPath(), node.Help)
 		for _, child := range node.Children {
 			if !child.Hidden {
-				fmt.Fprintf(r, "\n`%s`: %s It takes all flags of `%s %s` as well.\n", child.FullPath(), cell(child.Help), r.name, child.Name)
+				fmt.Fprintf(
+					r, "\n`%s`: %s It takes all flags of `%s %s` as well.\n", child.FullPath(),
+					cell(child.Help), r.name, child.Name,
+				)
 			}
 		}
 		return

@@ -130,10 +130,15 @@ func (r *Reloader) take(fresh *Settings, change Change) {
 		case s.Reload && !slices.Contains(change.Restart, s.Flag):
 			changed++
 			r.inForce[s.Flag] = s
-			r.Logger.Info("a setting has changed", "setting", s.Flag, "before", old.Shown, "now", s.Shown, "from", s.From)
+			r.Logger.Info(
+				"a setting has changed", "setting", s.Flag, "before", old.Shown, "now", s.Shown, "from", s.From,
+			)
 		default:
 			restart++
-			r.Logger.Warn("a setting has changed, which takes a restart: it stays as it was until then", "setting", s.Flag, "in_force", old.Shown, "configured", s.Shown, "from", s.From)
+			r.Logger.Warn(
+				"a setting has changed, which takes a restart: it stays as it was until then",
+				"setting", s.Flag, "in_force", old.Shown, "configured", s.Shown, "from", s.From,
+			)
 		}
 	}
 	r.Logger.Info("the configuration was reloaded", "changed", changed, "take_a_restart", restart)

@@ -121,7 +121,11 @@ func TestReload(t *testing.T) {
 		}
 	}
 	has("nothing", r.says(t, "length: 5m\nkey: s3cret\n"), `"changed":0,"take_a_restart":0`)
-	has("what can change", r.says(t, "length: 6m\nkey: s3cret\n"), `"setting":"length","before":"5m","now":"6m","from":"`+r.config+`:1"`, `"changed":1,"take_a_restart":0`)
+	has(
+		"what can change", r.says(t, "length: 6m\nkey: s3cret\n"),
+		`"setting":"length","before":"5m","now":"6m","from":"`+r.config+`:1"`,
+		`"changed":1,"take_a_restart":0`,
+	)
 	has("the rest", r.says(t, "length: 6m\nkey: another\nknots: 4\n"),
 		`"setting":"knots","in_force":"3","configured":"4"`, `"setting":"key","in_force":"…","configured":"…"`, `"changed":0,"take_a_restart":2`)
 	has("the rest is told again", r.says(t, "length: 6m\nkey: s3cret\nknots: 5\n"), `"in_force":"3","configured":"5"`)
@@ -189,7 +193,11 @@ func TestCheck(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "has 3 problems") {
 		t.Errorf("err = %v", err)
 	}
-	for _, want := range []string{":4: there is no setting", ":2: length: expected duration", "bell: --knots must be 0 or more\n", "warning: the environment has", "did_you_mean: BELL_KNOTS"} {
+	for _, want := range []string{
+		":4: there is no setting", ":2: length: expected duration",
+		"bell: --knots must be 0 or more\n", "warning: the environment has",
+		"did_you_mean: BELL_KNOTS",
+	} {
 		if !strings.Contains(problems, want) {
 			t.Errorf("%q is not told:\n%s", want, problems)
 		}

@@ -58,7 +58,10 @@ func (r *reading) settings(chosen *kong.Context) *Settings {
 		if len(flag.Envs) == 0 && r.dropped[flag] == "" {
 			continue // help, version and what one call does
 		}
-		s := Setting{Flag: flag.Name, From: r.from(flag, given[flag]), Reload: flag.Tag.Has("reload"), value: textOf(flag.Target), dropped: r.dropped[flag] != ""}
+		s := Setting{
+			Flag: flag.Name, From: r.from(flag, given[flag]), Reload: flag.Tag.Has("reload"),
+			value: textOf(flag.Target), dropped: r.dropped[flag] != "",
+		}
 		switch s.Shown = s.value; {
 		case s.Flag == logLevelFlag:
 			s.Shown = cmp.Or(s.value, defaultLevel)

@@ -26,9 +26,13 @@ func TestSlowClients(t *testing.T) {
 		within time.Duration
 	}{
 		"a handshake that does not begin": {tls: true, attack: read, within: program.ReadHeaderTimeout},
-		"a handshake that trickles":       {tls: true, attack: trickle("\x16\x03\x01\x02\x00" + strings.Repeat("\x01", 1000)), within: program.ReadHeaderTimeout},
-		"nothing":                         {attack: read, within: program.ReadHeaderTimeout},
-		"a header that trickles":          {attack: trickle("GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 1000)), within: program.ReadHeaderTimeout},
+		"a handshake that trickles": {tls: true, attack: trickle(
+			"\x16\x03\x01\x02\x00" + strings.Repeat("\x01", 1000),
+		), within: program.ReadHeaderTimeout},
+		"nothing": {attack: read, within: program.ReadHeaderTimeout},
+		"a header that trickles": {attack: trickle(
+			"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 1000),
+		), within: program.ReadHeaderTimeout},
 		"a body that trickles": {attack: func(c net.Conn) {
 			io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n")
 			trickle(strings.Repeat("x", 1000))(c)

@@ -83,7 +83,10 @@ func newKeeper(e Endpoint) (*keeper, error) {
 	k.files.Store(&e.TLS)
 	k.current.Store(first)
 	if open, err := machine.OpenToOthers(e.TLS.Key); err == nil && open {
-		k.logger.Warn("every user of this machine can read the key of the certificate: take that right away (chmod o-r)", "file", e.TLS.Key)
+		k.logger.Warn(
+			"every user of this machine can read the key of the certificate: take that right away (chmod o-r)",
+			"file", e.TLS.Key,
+		)
 	}
 	for _, warning := range k.warnings() {
 		k.logger.Warn(warning)
@@ -123,7 +126,9 @@ func (k *keeper) renew(files TLS) (take func(), err error) {
 		return nil, err
 	}
 	if now := time.Now(); now.After(fresh.Leaf.NotAfter) && now.Before(k.current.Load().Leaf.NotAfter) {
-		return nil, fmt.Errorf("%s: the certificate expired at %s", k.named(files), fresh.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf(
+			"%s: the certificate expired at %s", k.named(files), fresh.Leaf.NotAfter.UTC().Format(time.RFC3339),
+		)
 	}
 	if fresh.sum == k.current.Load().sum && files == *k.files.Load() {
 		return nil, nil
@@ -196,13 +201,27 @@ func (k *keeper) warnings() (all []string) {
 	leaf := k.current.Load().Leaf
 	until := leaf.NotAfter.UTC().Format(time.RFC3339)
 	if problem := k.problem.Load(); problem != nil {
-		all = append(all, fmt.Sprintf("%s: the files have changed and cannot be taken: %s. Mend them; the certificate of before is used until then, and is good until %s", k.flags(), *problem, until))
+		all = append(
+			all,
+			fmt.Sprintf(
+				"%s: the files have changed and cannot be taken: %s. Mend them; the certificate of before is used until then, and is good until %s",
+				k.flags(), *problem, until,
+			),
+		)
 	}
 	switch left := time.Until(leaf.NotAfter); {
 	case left <= 0:
-		all = append(all, fmt.Sprintf("%s: the certificate expired at %s, and clients refuse it: put a new one into the files", k.flags(), until))
+		all = append(
+			all,
+			fmt.Sprintf(
+				"%s: the certificate expired at %s, and clients refuse it: put a new one into the files",
+				k.flags(), until,
+			),
+		)
 	case left < min(expiresSoon, leaf.NotAfter.Sub(leaf.NotBefore)/3):
-		all = append(all, fmt.Sprintf("%s: the certificate expires at %s: put a new one into the files", k.flags(), until))
+		all = append(
+			all, fmt.Sprintf("%s: the certificate expires at %s: put a new one into the files", k.flags(), until),
+		)
 	}
 	return all
 }
@@ -215,10 +234,20 @@ func (k *keeper) warningsOfURL(rawURL string) []string {
 		return nil // who uses it says so
 	}
 	if !strings.EqualFold(u.Scheme, "https") {
-		return []string{fmt.Sprintf("%s: the listener speaks TLS, and --url %s does not: give it https://, unless a proxy before it speaks http", k.flags(), u.Redacted())}
+		return []string{
+			fmt.Sprintf(
+				"%s: the listener speaks TLS, and --url %s does not: give it https://, unless a proxy before it speaks http",
+				k.flags(), u.Redacted(),
+			),
+		}
 	}
 	if err := k.current.Load().Leaf.VerifyHostname(u.Hostname()); err != nil {
-		return []string{fmt.Sprintf("%s: the certificate is not for the host of --url, unless a proxy before it has another: %v", k.flags(), err)}
+		return []string{
+			fmt.Sprintf(
+				"%s: the certificate is not for the host of --url, unless a proxy before it has another: %v",
+				k.flags(), err,
+			),
+		}
 	}
 	return nil
 }
@@ -291,7 +320,9 @@ func Trusting(file string) (*tls.Config, error) {
 			for _, c := range state.PeerCertificates[1:] {
 				between.AddCert(c)
 			}
-			_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: state.ServerName, Intermediates: between})
+			_, err := state.PeerCertificates[0].Verify(
+				x509.VerifyOptions{DNSName: state.ServerName, Intermediates: between},
+			)
 			if err != nil {
 				return fmt.Errorf("it has another certificate than %s: %w", file, err)
 			}

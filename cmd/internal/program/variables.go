@@ -35,6 +35,9 @@ func WarnOfVariables(logger *slog.Logger, name string, flags any, also ...string
 		if like := nearest(unknown[0], also); len(unknown) == 1 && like != "" {
 			args = append(args, "did_you_mean", like)
 		}
-		logger.Warn("the environment has variables that are no settings of "+name+": they do nothing. --help has the names of those that there are", args...)
+		logger.Warn(
+			"the environment has variables that are no settings of "+name+": they do nothing. --help has the names of those that there are",
+			args...,
+		)
 	}
 }

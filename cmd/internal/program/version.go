@@ -29,7 +29,10 @@ type Built struct {
 
 // Print prints it.
 func (c *VersionCommand) Print(stdout io.Writer, name string, formats map[string]int) error {
-	b := Built{Program: name, Version: release.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Formats: formats}
+	b := Built{
+		Program: name, Version: release.Version, Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, Formats: formats,
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			switch s.Key {

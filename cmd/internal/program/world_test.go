@@ -71,7 +71,10 @@ type serving struct {
 	stop     func()
 }
 
-func serve(t *testing.T, e program.Endpoint, most, perClient int, handler http.HandlerFunc, prepare ...func(*program.Listener, *slog.Logger)) *serving {
+func serve(
+	t *testing.T, e program.Endpoint, most, perClient int, handler http.HandlerFunc,
+	prepare ...func(*program.Listener, *slog.Logger),
+) *serving {
 	t.Helper()
 	s := &serving{memory: newMemory(), log: &lines{}}
 	logger := slog.New(slog.NewTextHandler(s.log, nil))

@@ -32,8 +32,15 @@ var moment = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 func full(loc, path string) mirror.Copy {
 	return mirror.Copy{
 		Loc: loc, Path: path, State: mirror.Failed,
-		Told:  mirror.Told{Change: payload.Updated, Datetime: moment, LastMod: "2026-01-02", Hash: "md5:00 x:y", Length: "18446744073709551616", Type: "a/b", Encoding: "gzip", Links: `[{"Rel":"via","Href":"http://a.test/"}]`},
-		File:  &mirror.File{Size: 1 << 40, SHA256: [32]byte{1, 31: 9}, ModTime: moment.Add(1), ETag: `W/"x"`, LastModified: "Fri, 02 Jan 2026 03:04:05 GMT", Encoding: "br"},
+		Described: mirror.Described{
+			Change: payload.Updated, Datetime: moment, LastMod: "2026-01-02", Hash: "md5:00 x:y",
+			Length: "18446744073709551616", Type: "a/b", Encoding: "gzip",
+			Links: `[{"Rel":"via","Href":"http://a.test/"}]`,
+		},
+		File: &mirror.File{
+			Size: 1 << 40, SHA256: [32]byte{1, 31: 9}, ModTime: moment.Add(1), ETag: `W/"x"`,
+			LastModified: "Fri, 02 Jan 2026 03:04:05 GMT", Encoding: "br",
+		},
 		Tries: 7, Next: moment.Add(time.Hour), Reason: "it is so",
 	}
 }
@@ -200,7 +207,7 @@ func wantLocs[T any](t *testing.T, want []string, all iter.Seq2[T, error], loc f
 func Ledger(t *testing.T, l mirror.Ledger) {
 	note := func(entries ...payload.Entry) {
 		t.Helper()
-		if err := l.Note(t.Context(), entries); err != nil {
+		if err := l.Record(t.Context(), entries); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -215,7 +222,10 @@ func Ledger(t *testing.T, l mirror.Ledger) {
 	}
 	note(one, payload.Entry{Loc: "a"}, payload.Entry{Loc: "c"})
 	look("a", "b", "c")
-	note(payload.Entry{Loc: "a", Change: payload.Deleted}, payload.Entry{Loc: "d"}, payload.Entry{Loc: "d", Change: payload.Deleted}, payload.Entry{Loc: "c", Length: "2"})
+	note(
+		payload.Entry{Loc: "a", Change: payload.Deleted}, payload.Entry{Loc: "d"},
+		payload.Entry{Loc: "d", Change: payload.Deleted}, payload.Entry{Loc: "c", Length: "2"},
+	)
 	for r, err := range l.Resources(t.Context()) {
 		if err != nil || r.Loc == "b" && r != mirror.ResourceOf(&one) || r.Loc == "c" && r.Length != "2" {
 			t.Errorf("%+v, %v", r, err)

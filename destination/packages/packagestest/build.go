@@ -39,12 +39,12 @@ func (p *Package) Add(e payload.Entry, content string) {
 	if e.Path == "" {
 		e.Path = fmt.Sprintf("/resources/%d", len(p.files))
 	}
-	p.Tell(e)
+	p.List(e)
 	p.File(e.Path[1:], content)
 }
 
 // Tell adds an entry to the manifest alone.
-func (p *Package) Tell(e payload.Entry) {
+func (p *Package) List(e payload.Entry) {
 	p.t.Helper()
 	manifest, err := payload.AppendBitstream(p.manifest, &e)
 	if err != nil {

@@ -24,12 +24,12 @@ type Store struct {
 // Outbox tests one. open opens the same store again each time, after close has closed it, or a crash
 // ended it.
 func Outbox(t *testing.T, open func(t *testing.T) (s Store, closed func())) {
-	for name, test := range map[string]func(*world){
+	for name, test := range map[string]func(*fixture){
 		"kinds": kinds, "order": order, "sealed": sealed, "in flight": inFlight, "refused": refused, "many refused": manyRefused,
 		"collected": collected, "targets": targets, "paths": paths, "states": states, "bounds": bounds,
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{t: t, reopen: open}
+			w := &fixture{t: t, reopen: open}
 			w.Store, w.closed = open(t)
 			defer func() { w.closed() }()
 			test(w)
@@ -42,44 +42,44 @@ var (
 	when  = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 )
 
-type world struct {
+type fixture struct {
 	Store
 	t      *testing.T
 	reopen func(*testing.T) (Store, func())
 	closed func()
 }
 
-func (w *world) check(err error) {
+func (w *fixture) check(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) restart() {
+func (w *fixture) restart() {
 	w.t.Helper()
 	w.closed()
 	w.Store, w.closed = w.reopen(w.t)
 }
 
-func (w *world) open(to republish.Target) (anew bool) {
+func (w *fixture) open(to republish.Target) (anew bool) {
 	w.t.Helper()
 	anew, err := w.Open(w.t.Context(), to)
 	w.check(err)
 	return anew
 }
 
-func (w *world) save(copies ...mirror.Copy) {
+func (w *fixture) save(copies ...mirror.Copy) {
 	w.t.Helper()
 	w.check(w.Save(w.t.Context(), copies, nil))
 }
 
-func (w *world) forget(locs ...string) {
+func (w *fixture) forget(locs ...string) {
 	w.t.Helper()
 	w.check(w.Save(w.t.Context(), nil, locs))
 }
 
-func (w *world) next(want ...string) []republish.Item {
+func (w *fixture) next(want ...string) []republish.Item {
 	w.t.Helper()
 	items, err := w.Next(w.t.Context(), 100, 1<<20)
 	w.check(err)
@@ -97,12 +97,12 @@ func (w *world) next(want ...string) []republish.Item {
 	return items
 }
 
-func (w *world) settle(n int, reason string) {
+func (w *fixture) settle(n int, reason string) {
 	w.t.Helper()
 	w.check(w.Settle(w.t.Context(), n, reason))
 }
 
-func (w *world) waiting(want int) {
+func (w *fixture) waiting(want int) {
 	w.t.Helper()
 	if n, err := w.Waiting(w.t.Context()); err != nil || n != want {
 		w.t.Errorf("%d wait, %v; want %d", n, err, want)
@@ -111,13 +111,13 @@ func (w *world) waiting(want int) {
 
 func copyOf(name string, size int64) mirror.Copy {
 	return mirror.Copy{
-		Loc: "http://a.test/" + name, Path: "a.test/" + name, State: mirror.Whole, Told: mirror.Told{Type: "text/plain", Datetime: when},
+		Loc: "http://a.test/" + name, Path: "a.test/" + name, State: mirror.Whole, Described: mirror.Described{Type: "text/plain", Datetime: when},
 		File: &mirror.File{Size: size, SHA256: [32]byte{byte(size)}, ModTime: when},
 	}
 }
 
 // A change waits as soon as its copy is saved: as created, updated or deleted from where the intake's set is.
-func kinds(w *world) {
+func kinds(w *fixture) {
 	w.save(copyOf("before", 1))
 	w.waiting(0)
 	w.open(there)
@@ -153,7 +153,7 @@ func kinds(w *world) {
 }
 
 // Copies wait in the order of their first change; several changes of one are handed over as one.
-func order(w *world) {
+func order(w *fixture) {
 	w.open(there)
 	w.save(copyOf("c", 1))
 	w.save(copyOf("a", 1), copyOf("never", 1))
@@ -171,7 +171,7 @@ func order(w *world) {
 }
 
 // A sealed batch stays what it is, until it is settled; also in parts, and over restarts.
-func sealed(w *world) {
+func sealed(w *fixture) {
 	w.open(there)
 	for _, name := range []string{"a", "b", "c"} {
 		w.save(copyOf(name, 1))
@@ -192,7 +192,7 @@ func sealed(w *world) {
 }
 
 // What changes while it is under way is handed over afterwards; what is as it was sent is not.
-func inFlight(w *world) {
+func inFlight(w *fixture) {
 	w.open(there)
 	w.save(copyOf("a", 1), copyOf("b", 1), copyOf("c", 1))
 	w.next("created a.test/a 1", "created a.test/b 1", "created a.test/c 1")
@@ -207,7 +207,7 @@ func inFlight(w *world) {
 }
 
 // What the intake refuses is set aside: until the copy changes, or the outbox is opened.
-func refused(w *world) {
+func refused(w *fixture) {
 	w.open(there)
 	w.save(copyOf("a", 1))
 	w.save(copyOf("b", 1))
@@ -246,7 +246,7 @@ func refused(w *world) {
 }
 
 // All that was refused waits again, however much it is.
-func manyRefused(w *world) {
+func manyRefused(w *fixture) {
 	w.open(there)
 	for i := range 300 {
 		w.save(copyOf(fmt.Sprintf("%03d", i), 1))
@@ -264,7 +264,7 @@ func manyRefused(w *world) {
 }
 
 // What was there before is collected, once.
-func collected(w *world) {
+func collected(w *fixture) {
 	var names []string
 	for i := range 600 {
 		name := fmt.Sprintf("%03d", i)
@@ -272,8 +272,12 @@ func collected(w *world) {
 		w.save(copyOf(name, 1))
 	}
 	kept := copyOf("kept", 3)
-	kept.State, kept.Told = mirror.Gone, mirror.Told{Change: payload.Deleted, Type: "text/html"}
-	w.save(kept, mirror.Copy{Loc: "http://a.test/missing", Path: "a.test/missing", State: mirror.Missing}, mirror.Copy{Loc: "x:", State: mirror.Invalid})
+	kept.State, kept.Described = mirror.Gone, mirror.Described{Change: payload.Deleted, Type: "text/html"}
+	w.save(
+		kept,
+		mirror.Copy{Loc: "http://a.test/missing", Path: "a.test/missing", State: mirror.Missing},
+		mirror.Copy{Loc: "x:", State: mirror.Invalid},
+	)
 	if !w.open(there) {
 		w.t.Error("it was not opened anew")
 	}
@@ -298,7 +302,7 @@ func collected(w *world) {
 }
 
 // Another intake gets everything, another base is refused.
-func targets(w *world) {
+func targets(w *fixture) {
 	if !w.open(there) {
 		w.t.Error("it was not opened anew")
 	}
@@ -328,7 +332,7 @@ func targets(w *world) {
 }
 
 // A path may be that of another resource later, and a resource may have another path.
-func paths(w *world) {
+func paths(w *fixture) {
 	w.open(there)
 	w.save(copyOf("a", 1))
 	w.next("created a.test/a 1")
@@ -348,13 +352,13 @@ func paths(w *world) {
 }
 
 // A copy that could not be fetched again is what it was; one that is kept is still there.
-func states(w *world) {
+func states(w *fixture) {
 	w.open(there)
 	a := copyOf("a", 1)
 	w.save(a)
 	w.next("created a.test/a 1")
 	w.settle(1, "")
-	a.State, a.Told.Type, a.Next = mirror.Failed, "text/html", when
+	a.State, a.Described.Type, a.Next = mirror.Failed, "text/html", when
 	w.save(a)
 	w.next()
 	lost := a
@@ -379,7 +383,7 @@ func states(w *world) {
 }
 
 // A batch is bounded by items and by bytes.
-func bounds(w *world) {
+func bounds(w *fixture) {
 	w.open(there)
 	for i := range 10 {
 		w.save(copyOf(fmt.Sprint(i), 1))

@@ -97,7 +97,10 @@ func (c *Collector) keep(message *collector.ExportTraceServiceRequest, header ht
 					Failed: span.GetStatus().GetCode() == 2, Attributes: values(span.GetAttributes()), Resource: about,
 				}
 				for _, l := range span.GetLinks() {
-					kept.Links = append(kept.Links, Link{hex.EncodeToString(l.GetTraceId()), hex.EncodeToString(l.GetSpanId()), l.GetTraceState()})
+					kept.Links = append(
+						kept.Links,
+						Link{hex.EncodeToString(l.GetTraceId()), hex.EncodeToString(l.GetSpanId()), l.GetTraceState()},
+					)
 				}
 				c.spans = append(c.spans, kept)
 			}
