@@ -74,11 +74,11 @@ func TestDataDirectory(t *testing.T) {
 	if err := os.WriteFile(state, []byte(`{"topic": `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused(w.config(dir), "destination.json is not what was written")
+	refused(w.config(dir), "destination.json is damaged")
 	if err := os.WriteFile(state, fmt.Appendf(nil, `{"version": 2, "topic": %q}`, w.config(dir).Topic), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused(w.config(dir), "made by a newer version")
+	refused(w.config(dir), "written by a newer version")
 	refused(w.config(state), "not a directory")
 }
 

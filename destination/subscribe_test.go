@@ -171,7 +171,7 @@ func TestSentOn(t *testing.T) {
 						t.Errorf("the secret went to %s", a.url)
 					}
 				}
-				if !strings.Contains(w.logs.String(), "trying again") {
+				if !strings.Contains(w.logs.String(), "it is retried") {
 					t.Errorf("nothing tells the operator: %s", w.logs)
 				}
 				w.cancel()
@@ -220,7 +220,7 @@ func TestAwayAtStart(t *testing.T) {
 		if d := time.Since(refused); d < 10*time.Minute {
 			t.Errorf("asked again after %s; the hub said Retry-After: 600", d)
 		}
-		if n := strings.Count(w.logs.String(), "trying again"); n != 3 {
+		if n := strings.Count(w.logs.String(), "it is retried"); n != 3 {
 			t.Errorf("%d lines for 3 failed attempts:\n%s", n, w.logs)
 		}
 		w.stop()
@@ -252,9 +252,9 @@ func TestNeverVerified(t *testing.T) {
 func TestVerificationAwaited(t *testing.T) {
 	for base, hint := range map[string]string{
 		baseURL:                  "firewall",
-		"http://127.0.0.1:8092/": "of this machine alone",
-		"http://localhost/":      "of this machine alone",
-		"http://[::1]:8092/":     "of this machine alone",
+		"http://127.0.0.1:8092/": "works on this machine only",
+		"http://localhost/":      "works on this machine only",
+		"http://[::1]:8092/":     "works on this machine only",
 		"https://192.168.1.2/x/": "is private",
 	} {
 		synctest.Test(t, func(t *testing.T) {
