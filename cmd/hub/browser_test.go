@@ -233,7 +233,7 @@ func (w *browserHub) check(*testing.T) {
 	w.tab.Do(chromedp.WaitVisible(chromedp.CSS("#heard .summary")))
 	w.tab.See("The check has ended.")
 	w.tab.Open("/check?url=" + url.QueryEscape("http://127.0.0.1:22/"))
-	w.tab.Do(chromedp.WaitVisible(chromedp.CSS("#heard .heard-trouble")))
+	w.tab.Do(chromedp.WaitVisible(chromedp.CSS("#heard .heard-error")))
 }
 
 func (w *browserHub) sources(t *testing.T) {
