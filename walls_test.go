@@ -73,7 +73,7 @@ var mayImport = map[string]struct {
 	"hub": {
 		[]string{
 			"delivery", "subscription", "source", "payload", "internal/bodies", "internal/weblink",
-			"internal/egress", "internal/negotiate", "internal/readings", "internal/retryafter",
+			"internal/await", "internal/egress", "internal/negotiate", "internal/readings", "internal/retryafter",
 			"internal/standing", "internal/turns", "topic",
 		},
 		"the HTTP face sees interfaces, never an engine",
@@ -170,7 +170,7 @@ var mayImport = map[string]struct {
 	".": {[]string{"internal/house", "internal/release"}, "the library is a face: what it exports has no type of a room"},
 	"internal/house": {
 		[]string{
-			"check", "delivery", "delivery/dispatch", "delivery/send", "hub", "internal/egress",
+			"check", "delivery", "delivery/dispatch", "delivery/send", "hub", "internal/await", "internal/egress",
 			"internal/engine", "internal/machine", "internal/release", "internal/tracing",
 			"operator", "operator/api", "operator/page", "topic", "operator/socket", "source",
 			"store/measured", "store/pebblestore", "subscription",
@@ -199,7 +199,7 @@ var mayImport = map[string]struct {
 	},
 	"cmd/hub": {
 		[]string{
-			"cmd/internal/copies", "cmd/internal/program", "delivery/send", "internal/egress",
+			"cmd/internal/copies", "cmd/internal/program", "delivery/send", "internal/await", "internal/egress",
 			"internal/engine", "internal/house", "internal/machine", "internal/release", "operator",
 			"operator/api", "operator/ask", "operator/offline", "store/pebblestore", "transfer",
 		},

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/delivery"
+	"carillon/internal/await"
 	"carillon/internal/bodies"
 	"carillon/internal/readings"
 	"carillon/subscription"
@@ -106,8 +107,7 @@ func (h *Hub) Refresh() { h.fetcher.refresh() }
 // fails inside is logged and tried again.
 func (h *Hub) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	stop := context.AfterFunc(ctx, func() { h.closing.Store(true) })
-	defer stop()
+	defer await.AfterFunc(ctx, func() { h.closing.Store(true) })()
 	g.Go(func() error { return h.fetcher.run(ctx) })
 	g.Go(func() error { return h.parts.Checker.run(ctx) })
 	g.Go(func() error { return newWatch(h.cfg, h.parts, h.logger, h.metrics).run(ctx) })

@@ -15,6 +15,7 @@ import (
 
 	"carillon"
 	"carillon/cmd/internal/program"
+	"carillon/internal/await"
 	"carillon/operator/api"
 )
 
@@ -160,9 +161,7 @@ func (s *serving) run(ctx context.Context, ready func()) error {
 	accepting, endDrain := program.Drain(ctx, s.drain)
 	defer endDrain()
 	parts, partsCtx := errgroup.WithContext(accepting)
-	retired := make(chan struct{})
-	undo := context.AfterFunc(ctx, func() {
-		defer close(retired)
+	defer await.AfterFunc(ctx, func() {
 		s.public.CloseEach()
 		s.Retire()
 		select {
@@ -170,12 +169,7 @@ func (s *serving) run(ctx context.Context, ready func()) error {
 		default:
 			endDrain() // no balancer sends requests here
 		}
-	})
-	defer func() {
-		if !undo() {
-			<-retired
-		}
-	}()
+	})()
 	operator, closeOperator := context.WithCancel(context.WithoutCancel(ctx))
 	defer closeOperator()
 	looked := make(chan error, 1)

@@ -27,6 +27,21 @@ func Until(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bo
 	}
 }
 
+// AfterFunc calls f in its own goroutine when ctx ends, as context.AfterFunc does. The caller must
+// call stop, which prevents the call, or waits until f has returned if it has begun.
+func AfterFunc(ctx context.Context, f func()) (stop func()) {
+	returned := make(chan struct{})
+	undo := context.AfterFunc(ctx, func() {
+		defer close(returned)
+		f()
+	})
+	return func() {
+		if !undo() {
+			<-returned
+		}
+	}
+}
+
 // Wake ends the wait of the goroutine that receives from wake, or its next wait. The channel holds
 // one value, so that Wake never blocks.
 func Wake(wake chan<- struct{}) {

@@ -68,3 +68,19 @@ func TestWake(t *testing.T) {
 		}
 	})
 }
+
+// TestAfterFunc checks that stop prevents the call, and waits for one that has begun.
+func TestAfterFunc(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		await.AfterFunc(ctx, func() { t.Error("called after stop") })()
+		var returned bool
+		stop := await.AfterFunc(ctx, func() { time.Sleep(time.Second); returned = true })
+		end()
+		synctest.Wait()
+		stop()
+		if !returned {
+			t.Error("stop has not waited")
+		}
+	})
+}

@@ -238,12 +238,18 @@ func (tab *Tab) See(text string) {
 	tab.t.Helper()
 	quoted := "'" + strings.ReplaceAll(strings.ReplaceAll(text, `\`, `\\`), "'", `\'`) + "'"
 	tab.Do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-		_, err := chromedp.Run(ctx, chromedp.Poll[bool]("document.body && document.body.innerText.replace(/\\s+/g, ' ').includes("+quoted+")",
-			chromedp.WithPollingTimeout(stepTime)))
-		if err != nil {
-			return errors.Join(errors.New("waiting for "+text), err)
+		for {
+			_, err := chromedp.Run(ctx, chromedp.Poll[bool]("document.body && document.body.innerText.replace(/\\s+/g, ' ').includes("+quoted+")",
+				chromedp.WithPollingTimeout(stepTime)))
+			switch {
+			case err == nil:
+				return nil
+			case ctx.Err() == nil && strings.Contains(err.Error(), "Cannot find context with specified id"):
+				// The tab has left the page for another: the new one is asked.
+			default:
+				return errors.Join(errors.New("waiting for "+text), err)
+			}
 		}
-		return nil
 	}))
 }
 

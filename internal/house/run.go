@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/delivery"
+	"carillon/internal/await"
 	"carillon/internal/engine"
 	"carillon/internal/machine"
 	"carillon/internal/release"
@@ -46,7 +47,7 @@ func (h *House) stage(ctx context.Context) (context.Context, context.CancelFunc)
 // work is Run without its end, when the store is closed.
 func (h *House) work(ctx context.Context) error {
 	intake, intakeCtx := errgroup.WithContext(ctx)
-	defer context.AfterFunc(intakeCtx, h.Retire)()
+	defer await.AfterFunc(intakeCtx, h.Retire)()
 	commands, endCommands := context.WithCancel(intakeCtx)
 	defer endCommands()
 	w := newWorks(context.WithoutCancel(ctx))
