@@ -153,7 +153,7 @@ var mediaTypes = map[string]string{
 	".xml": "application/xml", ".zip": "application/zip", ".html": "text/html", ".txt": "text/plain; charset=utf-8", ".patch": "application/x-patch",
 }
 
-// modified are the files that have a Last-Modified.
+// resourcesModified are the files that have a Last-Modified.
 const resourcesModified = "Fri, 02 Jan 2026 00:00:00 GMT"
 
 func (s *site) serve(w http.ResponseWriter, r *http.Request) {

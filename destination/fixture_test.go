@@ -28,7 +28,7 @@ const (
 	baseURL  = "http://destination.example/"
 )
 
-// world is the topic and the hub that a Destination meets, without a network: its
+// fixture is the topic and the hub that a Destination meets, without a network: its
 // requests are served where they arise, so that time can be synctest's.
 type fixture struct {
 	t     testing.TB
@@ -52,7 +52,7 @@ type ask struct {
 func (a ask) callback() string { return a.form.Get("hub.callback") }
 func (a ask) secret() string   { return a.form.Get("hub.secret") }
 
-// newWorld is a topic with its links and a hub that accepts.
+// newFixture is a topic with its links and a hub that accepts.
 func newFixture(t testing.TB) *fixture {
 	w := &fixture{t: t, asked: make(chan ask, 100), out: new(buffer), logs: new(buffer)}
 	w.topic = withLinks(fmt.Sprintf("<%s>; rel=self, <%s>; rel=hub", topicURL, hubURL))

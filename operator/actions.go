@@ -25,7 +25,7 @@ type command struct {
 	Reason string          `json:"reason,omitempty"`
 }
 
-// done is what came of it. Held: this process holds the subscription, and did it.
+// actionResult is what came of it. Held: this process holds the subscription, and did it.
 type actionResult struct {
 	Held   bool   `json:"held"`
 	Replay Replay `json:"replay,omitzero"`
@@ -40,7 +40,7 @@ var (
 // MaxReason is the longest reason of a removal, bytes: it goes into the address of a request.
 const MaxReason = 500
 
-// has tells whether this process holds a subscription.
+// holds tells whether this process holds a subscription.
 func (h *local) holds(id subscription.ID) bool {
 	if h.cfg.Deliveries == nil {
 		return false
@@ -119,7 +119,7 @@ func (h *local) end(ctx context.Context, sub subscription.Subscription, reason s
 	return err
 }
 
-// tell has the process that holds a subscription do something.
+// instruct has the process that holds a subscription do something.
 func (d *subscriptionService) instruct(ctx context.Context, k kind[command, actionResult], p command) (actionResult, error) {
 	if d.holds(p.ID) && !d.isUnsure() { // else who has taken it over is to do it
 		if did, err := k.handle(d.local, ctx, p); err != nil || did.Held {
@@ -176,7 +176,7 @@ func repairError(doing string, id subscription.ID, err error) error {
 	return fmt.Errorf("%s subscription %s: %w", doing, id, err)
 }
 
-// elsewhere tells an error which says that this process has no such subscription.
+// isElsewhere tells an error which says that this process has no such subscription.
 func isElsewhere(err error) bool {
 	return errors.Is(err, delivery.ErrNotHeld) || errors.Is(err, delivery.ErrNoSubscription)
 }
@@ -244,7 +244,7 @@ func (d *topicService) Trim(ctx context.Context, topicURL string, before deliver
 	return result, nil
 }
 
-// trimPlea is what went from a log.
+// trimCommand is what went from a log.
 type trimCommand struct {
 	Topic  string       `json:"topic"` // its key
 	Before delivery.Seq `json:"before"`

@@ -121,7 +121,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// here is what this process knows and does by itself.
+// local is what this process knows and does by itself.
 type local struct {
 	cfg       Config
 	self      string // this process, as the others know it
@@ -140,7 +140,7 @@ type Service struct {
 	sourceService
 }
 
-// hubDesk reports how the hub is doing, listens to topics and checks Sources.
+// hubService reports how the hub is doing, listens to topics and checks Sources.
 type hubService struct {
 	*local
 	topics  topicNumber
@@ -148,13 +148,13 @@ type hubService struct {
 	stopped chan struct{} // closed when Run ends
 }
 
-// topicDesk reports topics and their notifications, and trims logs.
+// topicService reports topics and their notifications, and trims logs.
 type topicService struct{ *local }
 
-// subscriptionDesk reports subscriptions, and repairs and ends them.
+// subscriptionService reports subscriptions, and repairs and ends them.
 type subscriptionService struct{ *local }
 
-// sourceDesk changes who may publish.
+// sourceService changes who may publish.
 type sourceService struct{ *local }
 
 // New returns a Desk.

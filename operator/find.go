@@ -135,7 +135,7 @@ func (d *topicService) exactly(ctx context.Context, key string, seq delivery.Seq
 	return s, err
 }
 
-// place returns the number of the first notification from first to head that is late, or
+// locate returns the number of the first notification from first to head that is late, or
 // head+1, by halving: all that follow one that is late are taken to be late.
 func (c *Config) locate(
 	ctx context.Context, key string, first, head delivery.Seq, late func(delivery.Summary) bool,

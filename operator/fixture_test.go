@@ -256,13 +256,13 @@ func (f *fake) Trimmed(topic string, before delivery.Seq) {
 
 func (f *fake) OldestWaiting(context.Context) time.Time { return f.oldest }
 
-// street is where processes ask each other.
+// fakePeers is where processes ask each other.
 type fakePeers struct {
 	mu   sync.Mutex
 	live map[string]func(ctx context.Context, question []byte) []byte
 }
 
-// neighbour is one process in it.
+// fakePeer is one process in it.
 type fakePeer struct {
 	*fakePeers
 	name string
@@ -301,7 +301,7 @@ func (n fakePeer) put(answer func(context.Context, []byte) []byte) {
 	n.live[n.name] = answer
 }
 
-// newDesk makes a desk, by itself or as one of a street.
+// newService makes a desk, by itself or as one of a street.
 func newService(t *testing.T, db *pebblestore.DB, f *fake, change func(*operator.Config)) *operator.Service {
 	t.Helper()
 	cfg := operator.Config{
@@ -321,7 +321,7 @@ func newService(t *testing.T, db *pebblestore.DB, f *fake, change func(*operator
 	return d
 }
 
-// newStreet makes a desk for each process, all of which answer each other.
+// newFakePeers makes a desk for each process, all of which answer each other.
 func newFakePeers(t *testing.T, db *pebblestore.DB, processes map[string]*fake) (map[string]*operator.Service, *fakePeers) {
 	t.Helper()
 	s := &fakePeers{live: map[string]func(context.Context, []byte) []byte{}}

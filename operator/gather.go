@@ -182,7 +182,7 @@ func gather[Q, A any](ctx context.Context, h *local, k kind[Q, A], q Q) ([]part[
 	}
 }
 
-// nobody says why there is no answer at all: nothing was counted, which is not the same as
+// noReply says why there is no answer at all: nothing was counted, which is not the same as
 // nothing being there.
 func noReply[A any](parts []part[A], cover Coverage) error {
 	for _, p := range parts {
@@ -245,10 +245,10 @@ func encode(v any) ([]byte, error) {
 // longer ones fewer are on a page.
 const maxRows = MaxReply / 2
 
-// room is what is left of maxRows in an answer.
+// rowBudget is what is left of maxRows in an answer.
 type rowBudget struct{ used int }
 
-// has tells whether one more fits, by the length that it goes with, and counts it in. The first
+// fits tells whether one more fits, by the length that it goes with, and counts it in. The first
 // always does.
 func (r *rowBudget) fits(v any) bool {
 	text, err := encode(v)
@@ -257,7 +257,7 @@ func (r *rowBudget) fits(v any) bool {
 	return fits
 }
 
-// heard reads what another process answered.
+// decodeReply reads what another process answered.
 func decodeReply[A any](process string, text []byte, err error) part[A] {
 	p := part[A]{process: process, err: err}
 	if err != nil {
@@ -279,7 +279,7 @@ func decodeReply[A any](process string, text []byte, err error) part[A] {
 	return p
 }
 
-// overtaken returns the parts, by their index, with a shard that another part has under a
+// stalePartsOf returns the parts, by their index, with a shard that another part has under a
 // higher epoch.
 func stalePartsOf[A any](parts []part[A]) map[int]bool {
 	type claim struct {

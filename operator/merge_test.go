@@ -17,7 +17,7 @@ import (
 	"carillon/subscription"
 )
 
-// town has subscriptions in two processes: 40 to one topic, of which each third fails.
+// twoProcesses has subscriptions in two processes: 40 to one topic, of which each third fails.
 func twoProcesses(t *testing.T) (services map[string]*operator.Service, s *fakePeers, a, b *fake, last delivery.Receipt) {
 	t.Helper()
 	return twoProcessesOn(t, openStore(t))

@@ -121,7 +121,7 @@ type undeliveredQuestion struct {
 // MaxMissing is how many subscriptions a NotificationDetail names.
 const MaxMissing = 1000
 
-// undeliveredAnswer counts, too: one question holds up an answer less than two.
+// undeliveredReply counts, too: one question holds up an answer less than two.
 type undeliveredReply struct {
 	Tally Tally `json:"tally"`
 	// Missing are rows without their topic where that is spelled as in the question.

@@ -45,7 +45,7 @@ func (d *Service) serve(ctx context.Context) {
 	}
 }
 
-// answerTo is what this process answers to a question of another, as text.
+// replyTo is what this process answers to a question of another, as text.
 func (h *local) replyTo(ctx context.Context, text []byte) []byte {
 	r := reply{Version: h.cfg.Version}
 	fail := func(err error) []byte {
@@ -90,10 +90,10 @@ func (h *local) replyTo(ctx context.Context, text []byte) []byte {
 	return out
 }
 
-// answerer answers a question of another process.
+// responder answers a question of another process.
 type responder func(ctx context.Context, h *local, args json.RawMessage, r *reply) error
 
-// questions are what other processes can ask for.
+// responders are what other processes can ask for.
 var responders = map[string]responder{
 	overviews.name: responderFor(overviews), topicSets.name: responderFor(topicSets),
 	topicKeys.name: responderFor(topicKeys), topicCounts.name: responderFor(topicCounts),
@@ -103,7 +103,7 @@ var responders = map[string]responder{
 	trimming.name: responderFor(trimming),
 }
 
-// asked makes a kind one that others can ask for.
+// responderFor makes a kind one that others can ask for.
 func responderFor[Q, A any](k kind[Q, A]) responder {
 	return func(ctx context.Context, h *local, args json.RawMessage, r *reply) error {
 		var q Q

@@ -51,13 +51,13 @@ type TestCallbacks struct {
 
 var _ subscription.Confirmer = (*TestCallbacks)(nil)
 
-// NewListeners returns Listeners of which there are none yet.
+// NewTestCallbacks returns Listeners of which there are none yet.
 func NewTestCallbacks() *TestCallbacks { return &TestCallbacks{all: map[string]*testCallback{}} }
 
 // Owns tells whether a callback is one of the hub's own, be there a listener or not.
 func Owns(callback string) bool { return strings.HasPrefix(callback, ListenOrigin+"/") }
 
-// listener is one who listens.
+// testCallback is one who listens.
 type testCallback struct {
 	callback string
 	secret   subscription.Secret
@@ -177,7 +177,7 @@ const (
 	TestEnded        = "ended"
 )
 
-// heardOf shows a delivery.
+// eventOf shows a delivery.
 func eventOf(l *testCallback, header http.Header, body []byte) TestEvent {
 	h := TestEvent{
 		At: time.Now().UTC(), Kind: TestNotification,

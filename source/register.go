@@ -10,8 +10,8 @@ import (
 // ErrTooMany: there are MaxSources already.
 var ErrTooMany = fmt.Errorf("there are %d Sources already, which is the most", MaxSources)
 
-// New makes a Source with a token of its own, which nobody can be told later. It is for
-// Register.
+// New makes a Source with a token of its own. The token cannot be read again later. Pass the
+// Source to Register.
 func New(name string, prefixes []string, now time.Time) (Source, Token, error) {
 	token := NewToken()
 	s := Source{Name: name, Prefixes: prefixes, TokenHash: token.Hash(), Created: now, Issued: now}

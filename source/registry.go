@@ -24,8 +24,8 @@ type Config struct {
 	Every time.Duration
 	// Stale is for how long what was read counts while the Store cannot be read. Default 5 m.
 	Stale time.Duration
-	// Unknown is the least pause between two readings because of tokens that nobody has:
-	// a new one is known at once, and a flood of wrong ones does not reach the Store.
+	// Unknown is the least pause between two readings because of unknown tokens:
+	// a new token works at once, and a flood of wrong ones does not reach the Store.
 	// Default 1 s.
 	Unknown time.Duration
 	// ReadTimeout ends a reading that takes longer; the Store is then taken to be
@@ -69,9 +69,9 @@ type Registry struct {
 	cfg    Config
 	logger *slog.Logger
 
-	current atomic.Pointer[table] // what was read last; nil: nothing yet
+	current atomic.Pointer[table] // the last reading; nil before the first
 
-	reading chan struct{} // holds one token, for who reads: readings do not overtake each other
+	reading chan struct{} // holds one value, for the reader: readings do not overtake each other
 	looked  time.Time     // when the last reading for an unknown token began. Owned by reading.
 	failure error         // how that one failed. Owned by reading.
 }
@@ -122,7 +122,7 @@ func newTable(began time.Time, all []Source) *table {
 	return t
 }
 
-// parsed reads prefixes. A text that is none covers nothing: an older hub may have stored it.
+// parsed reads prefixes. An invalid text covers nothing: an older hub may have stored it.
 func parsed(texts []string) (prefixes []topic.Prefix) {
 	for _, text := range texts {
 		if p, err := topic.ParsePrefix(text); err == nil {
@@ -132,9 +132,8 @@ func parsed(texts []string) (prefixes []topic.Prefix) {
 	return prefixes
 }
 
-// find returns the grant of a token by its hash, or nil. How long it takes tells
-// something of the beginning of a hash, which nobody can choose; the rest is compared in
-// constant time.
+// find returns the grant of a token by its hash, or nil. Its time depends on the
+// beginning of the hash, which a client cannot choose. The rest is compared in constant time.
 func (t *table) find(hash Hash) *Grant {
 	for _, g := range t.grants[[8]byte(hash[:])] {
 		if subtle.ConstantTimeCompare(g.hash[:], hash[:]) == 1 {
@@ -160,8 +159,8 @@ func (r *Registry) usable() *table {
 	return nil
 }
 
-// Authenticate returns what the token is good for: ErrUnknownToken where nobody has it,
-// ErrUnavailable where that cannot be told.
+// Authenticate returns the grant of the token. It returns ErrUnknownToken if no Source has it, and
+// ErrUnavailable if the registry cannot know.
 func (r *Registry) Authenticate(ctx context.Context, token Token) (*Grant, error) {
 	hash := token.Hash()
 	if t := r.usable(); t != nil {
@@ -192,7 +191,7 @@ func (r *Registry) look(ctx context.Context) (*table, error) {
 	}
 	if r.looked.IsZero() || time.Since(r.looked) >= r.cfg.Unknown {
 		r.looked = time.Now()
-		// For all who wait: who asks may hang up.
+		// For all callers that wait: this one may hang up.
 		r.failure = r.read(context.WithoutCancel(ctx))
 	}
 	if r.failure != nil {
@@ -204,8 +203,7 @@ func (r *Registry) look(ctx context.Context) (*table, error) {
 	return nil, fmt.Errorf("%w: the Sources were not read for too long", ErrUnavailable)
 }
 
-// Refresh reads the Sources now: what was changed before the call counts when it
-// returns nil.
+// Refresh reads the Sources now. If it returns nil, every change before the call is in effect.
 func (r *Registry) Refresh(ctx context.Context) error {
 	if err := r.lock(ctx); err != nil {
 		return err

@@ -249,8 +249,8 @@ func TestRevocation(t *testing.T) {
 	})
 }
 
-// Without a store nobody is let in who was not known, those who were are for five
-// minutes, and nobody after that; all are again when it is back.
+// TestTheStoreIsAway checks that without a store unknown tokens are refused, known ones work for
+// five minutes, and then none does. All work again when the store is back.
 func TestTheStoreIsAway(t *testing.T) {
 	inTown(t, func(t *testing.T, s *shelf, r *source.Registry) {
 		one := s.registered(t, "one")
@@ -326,7 +326,7 @@ func TestRotate(t *testing.T) {
 	})
 }
 
-// There are so many Sources at most, and one of them may be told to be there already.
+// TestRegister checks the limit of Sources, and the error for a name that exists already.
 func TestRegister(t *testing.T) {
 	s := &shelf{all: map[string]source.Source{}}
 	one, _, err := source.New("one", []string{"https://a.example/"}, noon)

@@ -10,8 +10,8 @@ import (
 	"carillon/topic"
 )
 
-// Limits of what is registered. They stop mistakes: whoever registers a Source is the
-// operator.
+// Limits of what is registered. They stop mistakes, not attacks: only the operator registers
+// Sources.
 const (
 	// MaxSources is how many Sources there may be: all are in memory, and are read every
 	// few seconds.
@@ -82,7 +82,7 @@ func (s Source) Validate() error {
 	return nil
 }
 
-// Same tells whether two are the same in everything; times count as instants.
+// Same reports whether all fields are equal. Times are compared as instants.
 func (s Source) Same(other Source) bool {
 	return s.Name == other.Name && slices.Equal(s.Prefixes, other.Prefixes) && s.TokenHash == other.TokenHash &&
 		s.Created.Equal(other.Created) && s.Issued.Equal(other.Issued)

@@ -26,7 +26,7 @@ const maxToken = 512
 // output.
 type Token string
 
-// NewToken returns a token that nobody has.
+// NewToken returns a new random token.
 func NewToken() Token {
 	b := make([]byte, tokenBytes)
 	_, _ = rand.Read(b) // it never fails (crypto/rand)
@@ -55,8 +55,8 @@ func (t Token) GoString() string { return t.String() }
 // MarshalText refuses: no document has a token in it.
 func (t Token) MarshalText() ([]byte, error) { return nil, errors.New("a token is not written down") }
 
-// Hash is the SHA-256 of a token. Nobody can publish with it. It is hidden all the same,
-// as nobody needs to see it.
+// Hash is the SHA-256 of a token. It does not allow publishing. It is hidden in output all the
+// same, as no reader needs it.
 type Hash [sha256.Size]byte
 
 // LogValue hides the hash from logs.
@@ -84,13 +84,13 @@ func (h *Hash) UnmarshalText(text []byte) error {
 var (
 	// ErrNoToken: no Bearer token was sent.
 	ErrNoToken = errors.New("no token")
-	// ErrMalformed: what was sent is not one token (RFC 6750 §2.1).
+	// ErrMalformed: the header does not contain exactly one token (RFC 6750 §2.1).
 	ErrMalformed = errors.New("not one well-formed token")
 )
 
 // BearerToken reads the values of the header Authorization (RFC 6750 §2.1): exactly one, with
 // the scheme Bearer in any case, and a token of its syntax. Credentials of
-// another scheme are none.
+// another scheme count as absent.
 func BearerToken(values []string) (Token, error) {
 	if len(values) == 0 {
 		return "", ErrNoToken
@@ -109,7 +109,7 @@ func BearerToken(values []string) (Token, error) {
 	return Token(token), nil
 }
 
-// wellFormed tells a b64token (RFC 6750 §2.1).
+// wellFormed reports whether token is a b64token (RFC 6750 §2.1).
 func wellFormed(token string) bool {
 	body := strings.TrimRight(token, "=")
 	return body != "" && !strings.ContainsFunc(body, func(r rune) bool {

@@ -17,7 +17,7 @@ import (
 // refuse answers something else than the challenge.
 func refuse(context.Context, subscription.Request, string) error { return subscription.ErrNoIntent }
 
-// must checks that Submit refuses the wish for now, and gives how long.
+// mustWait checks that Submit refuses the wish for now, and gives how long.
 func (h *town) mustWait(w subscription.Wish, want error) time.Duration {
 	h.t.Helper()
 	err := h.service.Submit(h.t.Context(), w)

@@ -42,7 +42,7 @@ type surroundings struct {
 	again          program.Reloading // for what takes a change of its settings while it runs
 }
 
-// errTold ends the program with status 1 where its output has said why.
+// errReported ends the program with status 1 where its output has said why.
 var errReported = errors.New("told already")
 
 // flagError names a setting as the command line does.
@@ -66,7 +66,7 @@ func notAhead(flag, told string, at time.Time) error {
 	return nil
 }
 
-// lookAtData looks at a data directory as a start would, and changes nothing.
+// checkData looks at a data directory as a start would, and changes nothing.
 func checkData(data string, logger *slog.Logger) error {
 	if data == "" {
 		return nil // which Validate tells

@@ -54,7 +54,7 @@ func saidOf(e *payload.Entry) said {
 	return said{e.Loc, string(e.Change), e.LastMod, e.Hash, json.RawMessage(e.Length), e.Type}
 }
 
-// town is a Source with a notifier, and a hub.
+// network is a Source with a notifier, and a hub.
 type network struct {
 	t             *testing.T
 	rng           *rand.Rand

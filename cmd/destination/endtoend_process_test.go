@@ -182,7 +182,7 @@ func (c *child) await(what string, enough func() bool) {
 	}
 }
 
-// told counts the lines of the log with a message. c.mu is held.
+// countLogged counts the lines of the log with a message. c.mu is held.
 func (c *child) countLogged(message string) (n int) {
 	for i := range c.log {
 		if c.log[i].Msg == message {

@@ -277,7 +277,7 @@ func (w *network) compare(all []*listener) {
 	}
 }
 
-// ways looks whether a listener was helped by what it may use, and by nothing else.
+// viaAllowed looks whether a listener was helped by what it may use, and by nothing else.
 func (w *network) viaAllowed(l *listener, v verdict) {
 	for way, want := range map[string]string{"memory": "--change-memory", "changelist": "--changelist"} {
 		i := slices.Index(l.args, want)

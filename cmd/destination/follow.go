@@ -112,7 +112,7 @@ func (f *followCommand) onGap() follow.OnGap {
 	return follow.OnGap(f.OnGap)
 }
 
-// room is what the flags say of the subscription to a topic.
+// subscriptionConfig is what the flags say of the subscription to a topic.
 func (f *followCommand) subscriptionConfig(topic string, sink destination.Sink, logger *slog.Logger) destination.Config {
 	return destination.Config{
 		Topic: topic, URL: f.URL, Data: f.Data, Lease: f.Lease, Sink: sink,

@@ -22,7 +22,7 @@ const (
 	discoverRest = 10 * time.Second
 )
 
-// places are where changes can be read again.
+// locator are where changes can be read again.
 type locator struct {
 	changeMemory, changeList string // as the flags say
 	client                   *lists.Client

@@ -135,7 +135,7 @@ func (h *following) set(ctx context.Context) (lists.Set, error) {
 	return set, err
 }
 
-// standing tells at the end how the copies stand, if they are not too many to count.
+// logCounts tells at the end how the copies stand, if they are not too many to count.
 func (h *following) logCounts(m *mirror.Mirror) error {
 	const within = time.Second // the end waits for it
 	ctx, cancel := context.WithTimeout(context.Background(), within)

@@ -53,7 +53,7 @@ func publishError(err error) error {
 	return flagError(err)
 }
 
-// look looks at the file.
+// checkConfig looks at the file.
 func (f *publishFlags) checkConfig() error {
 	_, err := f.trusting()
 	return err

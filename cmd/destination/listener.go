@@ -27,7 +27,7 @@ func (f *listenerFlags) endpoint(logger *slog.Logger) program.Endpoint {
 	return program.Endpoint{Flag: "listen", Address: f.Listen, TLS: f.TLS, Logger: logger}
 }
 
-// look looks at the listener, the configuration of the Destination that it is for, and its data.
+// checkConfig looks at the listener, the configuration of the Destination that it is for, and its data.
 func (f *listenerFlags) checkConfig(cfg destination.Config) error {
 	all := []error{f.endpoint(cfg.Logger).Check(f.URL)}
 	if f.URL == "" {

@@ -49,7 +49,7 @@ func (f *mirrorFlags) check() error {
 	return errors.Join(all...)
 }
 
-// look looks at the directory of the copies.
+// checkConfig looks at the directory of the copies.
 func (f *mirrorFlags) checkConfig() error {
 	if f.Mirror == "" {
 		return nil

@@ -284,7 +284,7 @@ func (m *museum) record() (moments []time.Time) {
 	return moments
 }
 
-// mirrorOf is a mirror of the museum.
+// mirror is a mirror of the museum.
 func (m *museum) mirror() *mirrored {
 	dir := m.t.TempDir()
 	return &mirrored{m.t, &shelf{Server: m.Server}, filepath.Join(dir, "copies"), filepath.Join(dir, "data")}

@@ -23,7 +23,7 @@ const (
 // latest is up to when a position is believed.
 func latest() time.Time { return time.Now().Add(clockSkew) }
 
-// taking hands changes on, several at a time, and notes up to where.
+// pending hands changes on, several at a time, and notes up to where.
 type pending struct {
 	ctx   context.Context // of one call
 	to    follow.Handler
@@ -68,7 +68,7 @@ func (t *pending) reach(to follow.Position) {
 	}
 }
 
-// note has a key in the position, once.
+// add has a key in the position, once.
 func (t *pending) add(key string) {
 	if _, known := t.known[key]; !known {
 		t.known[key] = struct{}{}

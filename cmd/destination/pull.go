@@ -114,7 +114,7 @@ func (p *pull) advance(ctx context.Context, to follow.Position) error {
 // chosen tells whether what is outside of --base is so by the operator's choice.
 func (p *pull) chosen() bool { return len(p.Base) > 0 }
 
-// maxTold is how many resources that failed are named at the end.
+// maxListed is how many resources that failed are named at the end.
 const maxListed = 20
 
 // summary tells what became of a run, and whether all is well: as text, or as one object.

@@ -77,7 +77,7 @@ func (s *settling) settle(ctx context.Context) error {
 	return nil
 }
 
-// settlingTaker settles before the first change.
+// settlingHandler settles before the first change.
 type settlingHandler struct {
 	follow.Handler
 	*settling

@@ -209,7 +209,7 @@ func (f *storeFlags) openClient(ctx context.Context, needs ask.Part, logger *slo
 	return c, nil
 }
 
-// askHere answers in this process, by a store that it has opened, and closes that at last.
+// askInProcess answers in this process, by a store that it has opened, and closes that at last.
 func askInProcess(ctx context.Context, e *engine.Engine, needs ask.Part, logger *slog.Logger) (*ask.Client, error) {
 	desk, end, err := serviceOf(ctx, e, needs, logger)
 	if err != nil {
@@ -219,7 +219,7 @@ func askInProcess(ctx context.Context, e *engine.Engine, needs ask.Part, logger 
 	return ask.InProcess(ctx, serve, e.Peers != nil, end, logger)
 }
 
-// deskOf is the desk of a command on a store that it has opened; end closes both. On a Redis it
+// serviceOf is the desk of a command on a store that it has opened; end closes both. On a Redis it
 // asks the hubs. On Pebble, where no hub can run beside it, it reads the subscriptions itself.
 func serviceOf(
 	ctx context.Context, e *engine.Engine, needs ask.Part, logger *slog.Logger,

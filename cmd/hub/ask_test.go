@@ -19,7 +19,7 @@ import (
 	"carillon/subscription"
 )
 
-// village is a hub with a topic, a callback that takes everything and one that takes nothing.
+// askFixture is a hub with a topic, a callback that takes everything and one that takes nothing.
 type askFixture struct {
 	hub       *process
 	store     string
@@ -29,7 +29,7 @@ type askFixture struct {
 	published []string          // the notifications' IDs
 }
 
-// newVillage publishes two notifications and waits until it stands with them as it will.
+// newAskFixture publishes two notifications and waits until it stands with them as it will.
 func newAskFixture(t *testing.T, store string) *askFixture {
 	t.Helper()
 	v := &askFixture{store: store, good: newSink(t), bad: newSink(t), ids: map[string]string{}}

@@ -21,7 +21,7 @@ const (
 	canaryToken      = "c4nary-t0ken-that-nobody-has"
 )
 
-// canaryWorld is a hub among callbacks and topics that behave badly. It keeps everything
+// canaryFixture is a hub among callbacks and topics that behave badly. It keeps everything
 // that comes out of the hub.
 type canaryFixture struct {
 	*httptest.Server

@@ -42,7 +42,7 @@ type cluster struct {
 	troubles []outage
 }
 
-// trouble is a stretch of time in which something was wrong.
+// outage is a stretch of time in which something was wrong.
 type outage struct{ from, to time.Time }
 
 // excuses tells whether what had arrived at first may arrive again: it was not

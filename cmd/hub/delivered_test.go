@@ -81,7 +81,7 @@ func TestWasItDeliveredToAllOfTwoHubs(t *testing.T) {
 	}
 }
 
-// crowd is a topic with many subscriptions, the callbacks of some of which refuse.
+// load is a topic with many subscriptions, the callbacks of some of which refuse.
 type load struct {
 	store, url   string
 	sink         *sink
@@ -90,7 +90,7 @@ type load struct {
 	refused      []subscription.ID
 }
 
-// newCrowd makes the subscriptions in the store, before any hub works on it.
+// newLoad makes the subscriptions in the store, before any hub works on it.
 func newLoad(t *testing.T, store string, all, failing int) *load {
 	t.Helper()
 	w := &load{store: store, sink: newSink(t), all: all, failing: failing}
@@ -325,7 +325,7 @@ func (w *load) repair(t *testing.T, a, b *process, id uuid.UUID) {
 	}
 }
 
-// tellHub has the API of a process do something.
+// callAPI has the API of a process do something.
 func callAPI(t *testing.T, p *process, method, path string) (status int, said string) {
 	t.Helper()
 	req, err := http.NewRequest(method, "http://"+p.ready["admin"]+"/api/v1"+path, nil)

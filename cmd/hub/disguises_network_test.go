@@ -23,7 +23,7 @@ import (
 	"carillon/internal/egress"
 )
 
-// town is what a hub may meet: one good server at 127.0.0.2, which is topics and callbacks
+// network is what a hub may meet: one good server at 127.0.0.2, which is topics and callbacks
 // at once; canaries at 127.0.0.1 and ::1 at the same port, and at 127.0.0.2 at the port of
 // another service; and a name server.
 type network struct {
@@ -167,7 +167,7 @@ func (w *network) record(in map[string]string, path, what string) {
 	w.cond.Broadcast()
 }
 
-// heard waits until a callback was asked or told something, and returns the mode.
+// query waits until a callback was asked or told something, and returns the mode.
 func (w *network) query(t *testing.T, name string) (mode string) {
 	t.Helper()
 	awaitCond(t, w.cond, "callback "+name+" to hear of it", func() bool {
@@ -246,7 +246,7 @@ func (c *canary) awaitMore(t *testing.T, before int, what string) {
 	awaitCond(t, c.cond, "a connection to the canary by "+what, func() bool { return c.seen > before })
 }
 
-// townNames is a name server. Its answers hold for no time.
+// networkNames is a name server. Its answers hold for no time.
 type networkNames struct {
 	conn net.PacketConn
 

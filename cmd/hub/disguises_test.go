@@ -264,7 +264,7 @@ func TestDeliveriesFollowNoRedirect(t *testing.T) {
 	}
 }
 
-// townHub is a hub in the test's own process, with a URL that is not loopback.
+// networkHub is a hub in the test's own process, with a URL that is not loopback.
 type networkHub struct {
 	*network
 	address string

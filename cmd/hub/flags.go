@@ -49,7 +49,7 @@ type listenFlags struct {
 	operatorFlags
 }
 
-// wayOutFlags say where the hub may connect to, and by whom.
+// outboundFlags say where the hub may connect to, and by whom.
 type outboundFlags struct {
 	AllowNet        []netip.Prefix     `placeholder:"CIDR" help:"A private network that callbacks and topics may be in; repeatable."`
 	AllowPort       []egress.PortRange `placeholder:"N|N-M" help:"A port, or a range of them, that callbacks and topics may have besides 80, 443 and those above 1023 that no other service is known by; repeatable."`

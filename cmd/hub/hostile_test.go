@@ -101,7 +101,7 @@ func hostileBound() int64 {
 	return (bytes + bytes/4) * heaviness
 }
 
-// calmTown is a hub with one subscriber and no villains: what it needs shows how fast the
+// calmNetwork is a hub with one subscriber and no villains: what it needs shows how fast the
 // machine is at that moment.
 type calmNetwork struct {
 	sink *sink

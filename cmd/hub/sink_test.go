@@ -102,7 +102,7 @@ func (s *sink) accept(w http.ResponseWriter, r *http.Request) {
 	s.cond.Broadcast()
 }
 
-// note keeps what a callback got otherwise.
+// record keeps what a callback got otherwise.
 func (s *sink) record(callback string, a arrival) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

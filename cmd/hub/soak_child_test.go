@@ -107,7 +107,7 @@ func (s *soak) startHub(seed uint64, args ...string) *process {
 	return p
 }
 
-// hear counts what a process tells of its faults, until its end.
+// readFaults counts what a process tells of its faults, until its end.
 func (s *soak) readFaults(told *os.File) {
 	defer told.Close()
 	for lines := bufio.NewScanner(told); lines.Scan(); {

@@ -21,7 +21,7 @@ type soakSender struct {
 // has no end where to is zero.
 type soakSilence struct{ from, to time.Time }
 
-// soakTrouble is one moment after which something may come again.
+// soakOutage is one moment after which something may come again.
 type soakOutage struct {
 	at time.Time
 	of *soakSender // the process that suffers it; nil: all do

@@ -23,7 +23,7 @@ func (s *soak) start(i int, seed uint64) {
 	s.updateHubs()
 }
 
-// tell says which hubs are up.
+// updateHubs says which hubs are up.
 func (s *soak) updateHubs() {
 	s.locked(func() {
 		s.up = nil

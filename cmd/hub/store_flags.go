@@ -82,7 +82,7 @@ func (f *storeFlags) exposed() []string {
 	return machine.ExposedSecret("--redis-password-file", f.RedisPasswordFile)
 }
 
-// place returns what --store alone says.
+// engineConfig returns what --store alone says.
 func (f *storeFlags) engineConfig() engine.Config {
 	return engine.Config{Store: f.Store, Names: flagNames("")}
 }

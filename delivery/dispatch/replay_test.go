@@ -19,7 +19,7 @@ import (
 	"carillon/subscription"
 )
 
-// replayed is a hub with one subscription that has got so many notifications.
+// replaying is a hub with one subscription that has got so many notifications.
 type replaying struct {
 	*running
 	e   *engine

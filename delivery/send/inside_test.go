@@ -56,7 +56,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// answering is a server that tells of the headers that it got.
+// answeringServer is a server that tells of the headers that it got.
 type answeringServer struct {
 	*httptest.Server
 	headers chan http.Header

@@ -12,7 +12,7 @@ import (
 // after so long does what stands in a Change List alone show that it is not pushed.
 const pushSilence = 2 * time.Hour
 
-// look reads the lists without a notification that asks for it: because push is silent,
+// checkLists reads the lists without a notification that asks for it: because push is silent,
 // because there is none, or because the Destination was away.
 func (f *Follower) checkLists(ctx context.Context) error {
 	if f.fresh() {

@@ -156,7 +156,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// places are where a source has its lists.
+// locator are where a source has its lists.
 type locator struct{ *source }
 
 func (s locator) ChangeMemory(context.Context) (string, error) {
@@ -183,7 +183,7 @@ func (s locator) Pushed() bool {
 	return s.pushed
 }
 
-// taker takes changes, and fails as it is told.
+// handler takes changes, and fails as it is told.
 type handler struct {
 	mu   sync.Mutex
 	took []follow.Change
@@ -210,7 +210,7 @@ func (k *handler) changes() []follow.Change {
 	return k.took[:len(k.took):len(k.took)]
 }
 
-// world is a Follower with all that it needs.
+// fixture is a Follower with all that it needs.
 type fixture struct {
 	t       *testing.T
 	src     *source
@@ -224,7 +224,7 @@ type fixture struct {
 	ran    chan error
 }
 
-// newWorld is within a bubble of synctest.
+// newFixture is within a bubble of synctest.
 func newFixture(t *testing.T) *fixture {
 	w := &fixture{t: t, src: newSource(time.Now()), store: &followtest.Store{}, handler: &handler{}}
 	w.cfg = follow.Config{Store: w.store, Handler: w.handler, Lists: w.src, Locator: locator{w.src}, Logger: slog.New(slog.NewTextHandler(&w.logs, nil))}

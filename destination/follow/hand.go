@@ -198,7 +198,7 @@ func tried[T any](ctx context.Context, f *handover, message string, what func(co
 	}
 }
 
-// told is the moment of a position that the Source has told; zero of another.
+// sourceTime is the moment of a position that the Source has told; zero of another.
 func sourceTime(p Position) time.Time {
 	if p.Assumed {
 		return time.Time{}

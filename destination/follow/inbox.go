@@ -80,7 +80,7 @@ func (in *inbox) passOver(n *destination.Notification) {
 		"hint", "destination --topic prints that something came; to get the content, run a callback of your own (docs/destination.md)")
 }
 
-// standing is where a notification stands in the Inbox: where it begins, or behind all that
+// latest is where a notification stands in the Inbox: where it begins, or behind all that
 // came before where it does not tell.
 func (in *inbox) latest(p Pushed) time.Time {
 	in.mu.Lock()
@@ -127,7 +127,7 @@ func interval(n *destination.Notification) (from, until time.Time, stated bool) 
 	return from, until, stated
 }
 
-// room tells whether the Inbox has room. What goes on from the position has it: it
+// checkLimit tells whether the Inbox has room. What goes on from the position has it: it
 // may be what all others wait for.
 func (in *inbox) checkLimit(ctx context.Context, p Pushed) error {
 	n, held, err := in.cfg.Store.Kept(ctx)

@@ -13,7 +13,7 @@ import (
 	"carillon/payload"
 )
 
-// told is an entry of one resource.
+// sourceTime is an entry of one resource.
 func sourceTime(c payload.Change, at time.Time, length string) payload.Entry {
 	return payload.Entry{Loc: "http://source.example/a", Change: c, Datetime: at, Length: length}
 }

@@ -10,7 +10,7 @@ import (
 	"carillon/payload"
 )
 
-// place is the Position as it is worked with; Run's goroutine has it.
+// progress is the Position as it is worked with; Run's goroutine has it.
 type progress struct {
 	at      time.Time
 	dated   []string // keys with a datetime of at or later; beyond maxDated the first are forgotten, and may be handed on again

@@ -12,7 +12,7 @@ import (
 
 const changeMemory = "https://hub.example/websub/memory?topic=https%3A%2F%2Fsource.example%2Fchange%2F"
 
-// answers is the memory of a hub by what it is asked from; "" is without from.
+// newMemoryNetwork is the memory of a hub by what it is asked from; "" is without from.
 func newMemoryNetwork(t *testing.T, pages map[string]page) *network {
 	w := newNetwork(t, nil)
 	for from, p := range pages {

@@ -149,7 +149,7 @@ func (w *walk) joins(l *list) bool {
 	return (payload.Interval{Until: w.end}).Join(l.from, false) != payload.Gap
 }
 
-// take visits what the list has from end on, and moves end.
+// read visits what the list has from end on, and moves end.
 func (w *walk) read(ctx context.Context, l *list) error {
 	if w.lists++; l.unchanged {
 		w.same++
@@ -347,7 +347,7 @@ func (w *walk) sibling(ctx context.Context, l *list) (*list, error) {
 	return next, w.logFinal(err)
 }
 
-// toldOf logs an error that will not pass, and returns it: what it kept from being
+// logFinal logs an error that will not pass, and returns it: what it kept from being
 // read may not matter.
 func (w *walk) logFinal(err error) error {
 	if err != nil && final(err) {

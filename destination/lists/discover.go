@@ -92,7 +92,7 @@ type discovery struct {
 	failed error
 }
 
-// look reads whatever is at an address, and what that leads to.
+// explore reads whatever is at an address, and what that leads to.
 func (d *discovery) explore(ctx context.Context, at *url.URL) error {
 	f, err := d.find(ctx, at)
 	if err != nil {

@@ -154,7 +154,7 @@ func (r *reading) survey(d *document, body io.Reader, want string, since time.Ti
 	return nil
 }
 
-// note keeps what is needed of an entry before all are read.
+// record keeps what is needed of an entry before all are read.
 func (d *document) record(e *payload.Entry, since time.Time) {
 	if d.table {
 		d.parts = append(d.parts, partOf(e))
@@ -314,7 +314,7 @@ func (d *document) sorted(ctx context.Context, since time.Time,
 // heldBytes bounds what sorted holds of a document, bytes, beyond one entry.
 const heldBytes = 32 << 20
 
-// placed is an entry that is to be sorted.
+// indexed is an entry that is to be sorted.
 type indexed struct {
 	at      time.Time
 	n, size int // its number in the document, and what it takes in memory

@@ -50,7 +50,7 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("%s: is answered %d %s", e.URI, e.Status, http.StatusText(e.Status))
 }
 
-// answer is an answer with a document, which the caller closes.
+// response is an answer with a document, which the caller closes.
 type response struct {
 	uri       *url.URL // after redirects
 	header    http.Header
@@ -110,7 +110,7 @@ func notRead(at *url.URL, err error) error {
 	return fmt.Errorf("reading %s: %w", at, err)
 }
 
-// answer tells by its status what came.
+// response tells by its status what came.
 func (r *reading) response(at *url.URL, resp *http.Response, conditional bool) (*response, error) {
 	a := &response{uri: at, header: resp.Header}
 	switch code := resp.StatusCode; {

@@ -156,10 +156,10 @@ func chronological(parts []part) []part {
 	return ordered
 }
 
-// isMemory tells the change memory of a hub by its name.
+// isChangeMemory tells the change memory of a hub by its name.
 func isChangeMemory(u *url.URL) bool { return path.Base(u.Path) == "memory" && u.Query().Has("topic") }
 
-// memory reads the change memory of a hub, which gives so much at a time and says how far
+// changeMemory reads the change memory of a hub, which gives so much at a time and says how far
 // that goes.
 func (w *walk) changeMemory(ctx context.Context, at *url.URL) error {
 	for {

@@ -29,7 +29,7 @@ type page struct {
 	reader io.Reader
 }
 
-// world are servers that a Client meets without a network. An address that begins with / is at site.
+// network are servers that a Client meets without a network. An address that begins with / is at site.
 type network struct {
 	t     testing.TB
 	pages map[string]page

@@ -102,7 +102,7 @@ func (c *Client) news(text string) bool {
 	return true
 }
 
-// makeRoom drops any one where there are n.
+// evict drops any one where there are n.
 func evict[K comparable, V any](m map[K]V, n int) {
 	if len(m) < n {
 		return

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// inMemory is how much of a document is held in memory, bytes; a larger one is
+// inRAM is how much of a document is held in memory, bytes; a larger one is
 // put down in a file.
 const inRAM = 1 << 20
 

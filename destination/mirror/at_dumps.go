@@ -33,7 +33,7 @@ type wanted struct {
 // errEnough ends the reading of dumps: nothing is missing any more, or what comes is of later.
 var errEnough = errors.New("enough was read")
 
-// takeDumped takes from dumps what the Ledger has: from the newest Resource Dump before the moment,
+// storeDumped takes from dumps what the Ledger has: from the newest Resource Dump before the moment,
 // from the Change Dumps up to it, and from the first Resource Dump after it. It reports a dump that
 // cannot be read, and skips it: its resources are fetched one by one. It returns the resources that
 // packages had.
@@ -144,7 +144,7 @@ func (w *wanted) archivedChanges(ctx context.Context, visit func(lists.Package) 
 	return w.passOver(ctx, archive, err)
 }
 
-// take takes what a package has of what is missing.
+// store takes what a package has of what is missing.
 func (w *wanted) store(ctx context.Context, described lists.Package, capability string) error {
 	if w.missing <= 0 || w.row == maxUnusable {
 		return errEnough
@@ -220,7 +220,7 @@ func asItWas(described, manifest *Described) bool {
 	return len(known) > 0 && !contradicted
 }
 
-// noteBitstream is note for an entry of a Resource Dump Manifest.
+// bitstream is note for an entry of a Resource Dump Manifest.
 func (n *recorder) bitstream(_ payload.Header, e packages.Entry) error {
 	if e.Loc == "" {
 		return fmt.Errorf("%w: a bitstream has no loc", packages.ErrManifest)

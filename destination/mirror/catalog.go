@@ -62,7 +62,7 @@ const (
 	maxSkew = 10 * time.Minute
 )
 
-// toldBy is what an entry says. A text that is too long counts as not told, and so does a datetime that
+// describedBy is what an entry says. A text that is too long counts as not told, and so does a datetime that
 // lies in the future: everything that comes until then would count as older.
 func describedBy(e *payload.Entry) Described {
 	t := Described{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding, linksOf(e.Links)}

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// errTaken: two resources have the same digest.
+// errPathInUse: two resources have the same digest.
 var errPathInUse = &failure{state: Failed, reason: "another resource has its path"}
 
 // claims gives out paths. Those of jobs that are not saved yet it knows beside the Catalog.

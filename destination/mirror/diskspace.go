@@ -9,10 +9,10 @@ import (
 	"carillon/internal/durable"
 )
 
-// roomInterval is how old the knowledge about free space may be.
+// measureInterval is how old the knowledge about free space may be.
 const measureInterval = time.Second
 
-// room watches the space that is left on the disk.
+// diskSpace watches the space that is left on the disk.
 type diskSpace struct {
 	dir string
 	min uint64
@@ -25,7 +25,7 @@ type diskSpace struct {
 
 func newDiskSpace(dir string, minFree uint64) *diskSpace { return &diskSpace{dir: dir, min: minFree} }
 
-// take says whether there is room for so many bytes more, 0 or less: nobody knows how many.
+// reserve says whether there is room for so many bytes more, 0 or less: nobody knows how many.
 func (r *diskSpace) reserve(bytes int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

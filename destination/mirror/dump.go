@@ -118,7 +118,7 @@ type opened struct {
 	err error
 }
 
-// takeAll takes package after package, and downloads the next one meanwhile.
+// storeAll takes package after package, and downloads the next one meanwhile.
 func (d *dumped) storeAll(ctx context.Context, all []lists.Package) error {
 	ctx, cancel := context.WithCancel(ctx)
 	next := make(chan opened)
@@ -166,7 +166,7 @@ func (d *dumped) storeAll(ctx context.Context, all []lists.Package) error {
 	return errors.Join(ctx.Err(), d.recorder.flush())
 }
 
-// takeOne takes what a package has. An error is trouble of the mirror itself; a package that cannot
+// storeOne takes what a package has. An error is trouble of the mirror itself; a package that cannot
 // be used is reported, and passed over.
 func (d *dumped) storeOne(ctx context.Context, o *opened) error {
 	if o.err == nil {

@@ -11,7 +11,7 @@ import (
 	"carillon/payload"
 )
 
-// trouble is why a resource was not fetched.
+// failure is why a resource was not fetched.
 type failure struct {
 	state  State // Missing, Failed, Refused or Invalid
 	reason string

@@ -115,7 +115,7 @@ func headerSafe(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// take reads the body into a file. Where it returns one with an error the body broke off, or is
+// read reads the body into a file. Where it returns one with an error the body broke off, or is
 // not what was told.
 func (f *fetcher) read(body io.Reader, resp *http.Response, described *Described) (*fetched, error) {
 	known := fetch.ValidatorsOf(resp.Header)
@@ -173,7 +173,7 @@ func (f *fetcher) write(got *fetched, body io.Reader, length int64, described *D
 	return nil
 }
 
-// writeTrouble says why a file could not be written; ErrRoom stays what it is.
+// writeFailure says why a file could not be written; ErrRoom stays what it is.
 func writeFailure(err error) error {
 	if errors.Is(err, ErrRoom) {
 		return err

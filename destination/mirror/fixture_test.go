@@ -160,7 +160,7 @@ func (c *copies) reopen(change func(*mirror.Config)) {
 	c.open()
 }
 
-// take hands changes on, all of them.
+// handle hands changes on, all of them.
 func (c *copies) handle(changes ...follow.Change) {
 	c.t.Helper()
 	for len(changes) > 0 {

@@ -153,7 +153,7 @@ func (w *worker) remove(ctx context.Context, j *job) error {
 	return nil
 }
 
-// lookAgain records what the file of a kept copy is where it is not as recorded: a crash came between
+// checkAgain records what the file of a kept copy is where it is not as recorded: a crash came between
 // a later file and its record, or somebody has touched it.
 func (w *worker) checkAgain(ctx context.Context, c *Copy) error {
 	if c.File == nil || w.tree.intact(c) {
@@ -308,7 +308,7 @@ func same(c *Copy, described *Described) bool {
 	return !modified.IsZero() && modified.Equal(c.Described.modified())
 }
 
-// asTold gives the file the time of modification that is told, and records what is told.
+// asDescribed gives the file the time of modification that is told, and records what is told.
 func (w *worker) asDescribed(j *job) error {
 	c := &j.copy
 	if modified := j.described.modified(); !modified.IsZero() && !modified.Equal(j.copy.Described.modified()) {
@@ -387,7 +387,7 @@ func (w *worker) adopt(ctx context.Context, j *job) (bool, error) {
 	return true, nil
 }
 
-// takePacked has the copy be what the package has, if that is what the Source told. done is false
+// storePacked has the copy be what the package has, if that is what the Source told. done is false
 // where the content must come from elsewhere.
 func (w *worker) storePacked(ctx context.Context, j *job) (done bool, err error) {
 	got, err := w.unpack(ctx, j)

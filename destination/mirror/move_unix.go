@@ -65,7 +65,7 @@ func (m *mover) move(name, to string) error {
 	}
 }
 
-// take opens a directory anew.
+// reopen opens a directory anew.
 func (m *mover) reopen(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -197,7 +197,7 @@ const maxReadings = 100
 // before the moment.
 const maxUndated = 10_000
 
-// noteDump puts what the manifests of a Resource Dump tell into the Ledger.
+// recordDump puts what the manifests of a Resource Dump tell into the Ledger.
 func (n *recorder) recordDump(from Past, uri string) (lists.Snapshot, error) {
 	snapshot, err := from.ResourceDump(n.ctx, uri, func(p lists.Package) error {
 		one, err := n.m.packages.Open(n.ctx, p)

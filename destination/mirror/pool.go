@@ -188,7 +188,7 @@ func (p *pool) wait() error {
 	return err
 }
 
-// take is Take with a content that a package may have of a change.
+// store is Take with a content that a package may have of a change.
 func (w *worker) store(
 	ctx context.Context, changes []follow.Change, content func(*payload.Entry) *packed,
 ) (done int, err error) {
@@ -224,7 +224,7 @@ func (w *worker) store(
 	return done, err
 }
 
-// maxTake is how many changes one Take is done with at most: what is done is told the
+// maxHandled is how many changes one Take is done with at most: what is done is told the
 // sooner.
 const maxHandled = 1000
 

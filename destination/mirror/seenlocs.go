@@ -7,7 +7,7 @@ import (
 // maxRemembered bounds how many resources a memory has: 8 bytes each, and what the map adds.
 const maxRemembered = 1 << 20
 
-// memory remembers locs, by a hash of each. It forgets those beyond maxRemembered. The zero memory
+// seenLocs remembers locs, by a hash of each. It forgets those beyond maxRemembered. The zero memory
 // is empty.
 type seenLocs struct {
 	seed maphash.Seed

@@ -233,7 +233,7 @@ func forget(from any) {
 	}
 }
 
-// noting puts entries into the Ledger, several at a time.
+// recorder puts entries into the Ledger, several at a time.
 type recorder struct {
 	ctx   context.Context // of one call
 	m     *source
@@ -245,7 +245,7 @@ type recorder struct {
 	odd    bool
 }
 
-// note takes an entry of a Resource List, where a change means nothing.
+// resource takes an entry of a Resource List, where a change means nothing.
 func (n *recorder) resource(e payload.Entry) error {
 	e.Change, e.Datetime = "", time.Time{}
 	return n.change(e)
@@ -303,7 +303,7 @@ var (
 	ErrTooMany = errors.New("too much is to be deleted at once")
 )
 
-// noteBatch is how many entries are put into the Ledger in one step.
+// recordBatch is how many entries are put into the Ledger in one step.
 const recordBatch = 1000
 
 // undecided marks, in the Ledger only, a resource with a change that may have been before the wanted

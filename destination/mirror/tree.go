@@ -136,7 +136,7 @@ func (p *part) Write(b []byte) (int, error) {
 	return n, spaceError(err)
 }
 
-// place moves the file to a path, in the place of a file that is there. Zero modified: it stays as
+// rename moves the file to a path, in the place of a file that is there. Zero modified: it stays as
 // it was written.
 func (p *part) rename(to string, modified time.Time) (fs.FileInfo, error) {
 	info, err := p.finish(modified)
@@ -308,7 +308,7 @@ func (t *tree) remove(at string) error {
 	return nil
 }
 
-// roomError tells trouble with the disk's room from others.
+// spaceError tells trouble with the disk's room from others.
 func spaceError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", ErrRoom, err)

@@ -41,7 +41,7 @@ func newWorker(cfg Config) *worker {
 	}
 }
 
-// told is what an entry says, with a line on what of it is not believed.
+// described is what an entry says, with a line on what of it is not believed.
 func (w *worker) described(e *payload.Entry) Described {
 	t := describedBy(e)
 	if t != (Described{
@@ -95,7 +95,7 @@ func (w *worker) again(tries int, after time.Duration) time.Time {
 	return time.Now().Add(min(max(wait, after), w.cfg.RetryMax)).UTC().Truncate(time.Microsecond)
 }
 
-// tell logs what became of a resource, the first time that it failed.
+// log logs what became of a resource, the first time that it failed.
 func (w *worker) log(c *Copy, aside bool) {
 	level := slog.LevelWarn
 	switch {

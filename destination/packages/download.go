@@ -204,7 +204,7 @@ func (d *download) request(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
-// answer judges a response by its header, and prepares the file for its body.
+// prepare judges a response by its header, and prepares the file for its body.
 func (d *download) prepare(resp *http.Response) error {
 	h := d.h
 	switch code := resp.StatusCode; {
@@ -266,7 +266,7 @@ func contentRange(s string) (from, total int64, ok bool) {
 	return from, total, err == nil && total >= from
 }
 
-// take appends what comes to the file.
+// read appends what comes to the file.
 func (d *download) read(body io.Reader) error {
 	file, err := d.h.writer()
 	if err != nil {

@@ -93,7 +93,7 @@ func (s *server) client(change func(*packages.Config)) *packages.Client {
 	return c
 }
 
-// told is what a dump tells of the package; hashed with its hash.
+// listed is what a dump tells of the package; hashed with its hash.
 func (s *server) listed(hashed bool) lists.Package {
 	p := lists.Package{URI: s.URL + "/1.zip", Length: int64(len(s.zip))}
 	if hashed {

@@ -91,7 +91,7 @@ func (d *directory) sweep() error {
 	return err
 }
 
-// note says what the file of a package is.
+// fileInfo says what the file of a package is.
 type fileInfo struct {
 	URI string `json:"uri"`
 	// What the dump told of the package when the download began.

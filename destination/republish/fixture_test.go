@@ -301,7 +301,7 @@ func (a *aggregator) end() {
 	a.from.Close()
 }
 
-// take hands changes to the mirror, and returns how many are done with.
+// handle hands changes to the mirror, and returns how many are done with.
 func (a *aggregator) handle(changes ...follow.Change) (done int, err error) {
 	for done < len(changes) {
 		n, err := a.mirror.Handle(context.Background(), changes[done:])

@@ -20,7 +20,7 @@ import (
 const tooLarge = "the intake, or a proxy before it, finds this change too large (413): " +
 	"allow requests of 1 MB there"
 
-// answer is what the intake said to a request. It is the error of one that took nothing.
+// postResult is what the intake said to a request. It is the error of one that took nothing.
 type postResult struct {
 	accepted bool
 	// refused is the number, from 1, of the change that the intake refuses by itself; 0: none.
@@ -79,7 +79,7 @@ func (p *Publisher) post(ctx context.Context, entries []payload.Entry) *postResu
 	return resultOf(resp, text, err, len(entries))
 }
 
-// answerOf judges an answer. Only that of an intake counts as acceptance: any server may say 200.
+// resultOf judges an answer. Only that of an intake counts as acceptance: any server may say 200.
 func resultOf(resp *http.Response, text []byte, broken error, sent int) *postResult {
 	a := &postResult{
 		status: resp.StatusCode, reason: legible.Line(string(text[:min(len(text), maxReason)])),

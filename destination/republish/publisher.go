@@ -126,7 +126,7 @@ func (p *Publisher) aside(e *payload.Entry, got *postResult) {
 	}
 }
 
-// trouble logs what holds up the changes, and returns how long to wait.
+// failed logs what holds up the changes, and returns how long to wait.
 func (p *Publisher) failed(err error, failures int, wait time.Duration) time.Duration {
 	var got *postResult
 	if !errors.As(err, &got) {
@@ -143,7 +143,7 @@ func (p *Publisher) failed(err error, failures int, wait time.Duration) time.Dur
 	return wait
 }
 
-// tell says once a minute how much was handed over.
+// log says once a minute how much was handed over.
 func (p *Publisher) log(ctx context.Context) {
 	if time.Since(p.logged) < logEvery {
 		return

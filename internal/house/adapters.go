@@ -37,7 +37,7 @@ func (c confirmer) Confirm(ctx context.Context, r subscription.Request, challeng
 	return c.outside.Confirm(ctx, r, challenge)
 }
 
-// Deny tells of a denial.
+// Deny sends a denial to the callback, unless it is a test callback of this hub.
 func (c confirmer) Deny(ctx context.Context, topic, callback, reason string) error {
 	if operator.Owns(callback) {
 		return c.inside.Deny(ctx, topic, callback, reason)
@@ -45,8 +45,8 @@ func (c confirmer) Deny(ctx context.Context, topic, callback, reason string) err
 	return c.outside.Deny(ctx, topic, callback, reason)
 }
 
-// sourceAnswers tells Sources what became of their notifications. The desk is made after the
-// hub that asks it.
+// fates answers Sources that ask what became of their notifications. The operator service
+// exists only after the hub that asks it.
 type fates struct{ *House }
 
 // Answer asks the desk.

@@ -125,7 +125,7 @@ func (a *attachment) ask(ctx context.Context, sure time.Time) error {
 	if errors.Is(err, delivery.ErrPartAway) && time.Now().Before(sure) {
 		return nil
 	}
-	// Whom the store was asked for tells the operator nothing.
+	// The subscription ID of the probe is of no use to the operator.
 	for cause := err; cause != nil && strings.Contains(err.Error(), nobody.String()); cause = errors.Unwrap(cause) {
 		err = cause
 	}

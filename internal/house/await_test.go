@@ -81,8 +81,8 @@ func TestAwaitStoreInVain(t *testing.T) {
 	})
 }
 
-// A store whose settings become such that a start would refuse it is told of; one
-// that is away, or well, is not.
+// TestWatchStore checks that a warning is logged when a store gets settings that a start
+// would refuse, and none for a store that is away or well.
 func TestWatchStore(t *testing.T) {
 	for _, test := range []struct {
 		ready error
@@ -171,8 +171,8 @@ func TestDeliveriesReadyAmongOthers(t *testing.T) {
 	})
 }
 
-// A store that gives no answer in time is told with what it was about; one that says
-// why it is not there is not said to be silent.
+// TestReachStoreKeepsTheReason checks that the error of a silent store names the question, and
+// that the error of a store that gives a reason has that reason.
 func TestReachStoreKeepsTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := awaiting(func(ctx context.Context) error {

@@ -9,11 +9,11 @@ import (
 	"carillon/store/pebblestore"
 )
 
-// shares is what may be held in memory of what is large, bytes: the greatest parts
+// budgets is what may be held in memory of what is large, bytes: the greatest parts
 // of what a hub takes besides its table of subscriptions.
 type budgets struct {
 	sending  int64 // bodies that deliveries hold (dispatch.Config.MaxBytes)
-	latest   int64 // what was read of the logs last (dispatch.Config.CacheBytes)
+	latest   int64 // latest notifications read from the logs (dispatch.Config.CacheBytes)
 	taking   int64 // bodies of requests (hub.Config.MaxBodiesBytes)
 	fetching int64 // bodies of topics that are fetched (hub.Config.MaxFetchBytes)
 	blocks   int64 // of the embedded store (pebblestore.Config.CacheBytes)
@@ -45,9 +45,9 @@ const (
 // leastTable is the least size of a table that the store works well with.
 const leastTable = 2 << 20
 
-// sharesWithin has a process with little memory hold less of bodies at a time: what does
-// not fit waits, or is answered with 503. One body of the largest kind always fits. kept is what
-// idle connections and sessions may take; with little memory fewer are kept.
+// budgetsWithin lowers the budgets for bodies of a process with little memory. A body that does
+// not fit waits, or its request gets 503. One body of the largest kind always fits. kept is the
+// budget of idle connections and sessions, which shrinks too.
 func budgetsWithin(limit, maxBody, kept int64) budgets {
 	const fetches = hub.DefaultFetches
 	s := budgets{
@@ -70,7 +70,7 @@ func (s budgets) all() int64 {
 	return s.sending + s.latest + bodyCopies*(s.taking+s.fetching) + s.blocks + 4*s.table + s.idle + s.sessions
 }
 
-// tell says in the log that there is little memory.
+// logLimit says in the log that there is little memory.
 func (s budgets) logLimit(logger *slog.Logger, limit, maxBody, kept int64) {
 	if least := maxBody * takingPart; limit < least {
 		logger.Warn("GOMEMLIMIT is small for --max-body: while such bodies are taken in the process may need more; raise the one or lower the other",

@@ -97,7 +97,7 @@ const (
 	// kept.
 	minConnectionBytes = 1_000_000
 	// minTakeover and maxTakeover bound Takeover: below, a pause of the network or of the machine
-	// takes a part away; above, a part rests for longer than anybody would want.
+	// takes a shard away. Above, a shard rests for too long after its owner has died.
 	minTakeover, maxTakeover = time.Second, 5 * time.Minute
 	// minStopWithin is the least StopWithin.
 	minStopWithin = 5 * time.Second
@@ -232,8 +232,8 @@ func (c Config) validateKeeping() error {
 	return errors.Join(all...)
 }
 
-// validateSignatures refuses algorithms that are not there, and networks of clients that nobody
-// connects from.
+// validateSignatures refuses unknown algorithms, and client networks from which no client
+// can connect.
 func (c Config) validateSignatures() error {
 	var all []error
 	if err := send.CheckSignature(c.Signature); err != nil {
@@ -326,7 +326,7 @@ func Connections() (public, operator, outgoing int) {
 	return p.public, p.operator, p.conns
 }
 
-// shares are the parts that what is large has of the memory.
+// budgets are the parts that what is large has of the memory.
 func (c Config) budgets() budgets {
 	return budgetsWithin(machine.MemoryLimit(), c.MaxBody, c.ConnectionBytes)
 }

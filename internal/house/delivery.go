@@ -14,7 +14,8 @@ const (
 )
 
 const (
-	// memoryPart is the part of KeepBytes that is for what nobody waits for.
+	// changeMemoryPart is the divisor of KeepBytes that gives the share of notifications which every
+	// subscription has settled.
 	changeMemoryPart = 10
 	// memoryInRedis is the most of it in Redis, unless MemoryBytes says otherwise.
 	changeMemoryInRedis = 64 << 20

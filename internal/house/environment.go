@@ -12,8 +12,8 @@ import (
 // lookAroundEvery is how often it is looked who else may read the store's files.
 const lookAroundEvery = time.Minute
 
-// surroundings are what a hub is warned of that is not its own doing: who may read its
-// files, and how much memory it may have.
+// environment collects warnings about the machine: the permissions of the hub's files, and its limit
+// of memory.
 type environment struct {
 	look func() []string
 
@@ -22,7 +22,7 @@ type environment struct {
 	found  []string  // guarded by mu
 }
 
-// around returns the surroundings of a hub.
+// environment returns the surroundings of a hub.
 func (c Config) environment() *environment {
 	return &environment{look: func() []string {
 		all := c.Engine().Exposed()
@@ -43,7 +43,7 @@ func (s *environment) warnings() []string {
 	return s.found
 }
 
-// tell logs what /readyz warns of.
+// logWarnings logs what /readyz warns of.
 func (s *environment) logWarnings(logger *slog.Logger) {
 	for _, warning := range s.warnings() {
 		logger.Warn(warning)

@@ -58,7 +58,7 @@ func (p gatedPings) Ping(ctx context.Context, topics []topic.Address) ([]deliver
 	return p.Pings.Ping(ctx, topics)
 }
 
-// gatedMemory is read only where the store was checked: every reading begins with the state of
+// gatedChangeMemory is read only where the store was checked: every reading begins with the state of
 // its log.
 type gatedChangeMemory struct {
 	delivery.Log

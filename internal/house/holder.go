@@ -38,7 +38,7 @@ type holder struct {
 	shards [subscription.Shards]takeoverState
 }
 
-// share is how far a shard is taken over.
+// takeoverState is how far a shard is taken over.
 type takeoverState struct {
 	begun int // workers that were asked to begin, one that failed included
 	held  bool

@@ -12,7 +12,7 @@ import (
 	"carillon/subscription"
 )
 
-// recorder is the workers of a holder, that note what they are told.
+// recorder stands for the workers of a holder, and records the calls.
 type recorder struct {
 	told []string
 	fail string // the worker whose gained fails
@@ -57,8 +57,8 @@ func TestHolderOrder(t *testing.T) {
 	}
 }
 
-// Where one fails, those above it hear nothing of the shard, and it and those
-// below are told that it is lost, once.
+// TestHolderFailure checks that a worker which fails to gain a shard stops the gain: the workers
+// above get no call, and it and those below get one Lost.
 func TestHolderFailure(t *testing.T) {
 	t.Parallel()
 	r := &recorder{fail: "b"}

@@ -46,8 +46,8 @@ type House struct {
 	metrics         *prometheus.Registry // all of the hub's
 	registered      bool                 // and Config.Registerer has them
 	store           *attachment
-	control         *socket.Listener // nil: there is none
-	traces          *tracing.Tracer  // nil: there are none
+	control         *socket.Listener // nil: no socket
+	traces          *tracing.Tracer  // nil: no traces
 	outbound        outbound
 	environment     *environment
 	publishers      publishers
@@ -58,7 +58,7 @@ type House struct {
 	surety          *subscription.Surety
 	operatorService *operator.Service
 	testCallbacks   *operator.TestCallbacks // the hub's own test callbacks
-	selfCheck       *selfCheck              // nil: nobody asks
+	selfCheck       *selfCheck              // nil: the check is off
 	readiness       *readiness
 	gate            publicGate
 	public          *inFlightRequests // Handler
@@ -67,7 +67,7 @@ type House struct {
 	lifecycle
 }
 
-// life is how far a House has come.
+// lifecycle is how far a House has come.
 type lifecycle struct {
 	retire   sync.Once
 	stopping chan struct{} // closed by Retire
@@ -334,7 +334,7 @@ func (h *House) joinHub(out outgoing, held budgets) error {
 	return nil
 }
 
-// joinDesk makes the operator's desk, once all rooms are there.
+// joinOperator makes the operator's desk, once all rooms are there.
 func (h *House) joinOperator() (err error) {
 	cfg := operator.Config{
 		URL: h.cfg.URL, Engine: h.store.Name(), Version: release.Version, Started: time.Now(),

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// guests serves requests until close, and knows how many are under way, so that the store closes
-// after them whoever the server is.
+// inFlightRequests serves requests until close and counts those under way, so that the store closes
+// after them, with every server.
 type inFlightRequests struct {
 	inner http.Handler
 	under atomic.Int64 // requests under way; closedBias less once it is closed

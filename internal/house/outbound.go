@@ -14,15 +14,15 @@ import (
 	"carillon/internal/egress"
 )
 
-// asksPerHost is how many connections one host may have beside those of its deliveries: for
+// checksPerHost is how many connections one host may have beside those of its deliveries: for
 // verifications, topic checks and fetches.
 const checksPerHost = 64
 
-// wayOut is how the hub connects to callbacks and topics: by one guard, and by one set of
+// outbound is how the hub connects to callbacks and topics: by one guard, and by one set of
 // connections.
 type outbound struct {
 	dialer      *egress.Dialer
-	proxy       *egress.Proxy     // nil: there is none
+	proxy       *egress.Proxy     // nil: no proxy
 	transport   http.RoundTripper // of verifications, topic checks and fetches: with deliveries' connections
 	connections func() send.Connections
 }
@@ -32,7 +32,7 @@ func classicCurves() []tls.CurveID {
 	return []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 }
 
-// validateWayOut refuses a proxy that cannot be spoken to, or of which nobody said that it filters.
+// validateOutbound refuses a proxy that cannot be spoken to, or one without the promise that it filters (ProxyFilters).
 func (c Config) validateOutbound() error {
 	var all []error
 	switch {
@@ -75,7 +75,7 @@ func (c Config) ports() (all []egress.PortRange, err error) {
 	return all, nil
 }
 
-// proxy returns the proxy; nil: there is none.
+// proxy returns the configured proxy, or nil.
 func (c Config) proxy() (p *egress.Proxy, err error) {
 	switch c.Proxy {
 	case "":
@@ -113,7 +113,7 @@ func (c Config) egress(questions int, metrics prometheus.Registerer) (egress.Con
 	return cfg, err
 }
 
-// tellProxy logs by which proxy connections go.
+// logProxy logs by which proxy connections go.
 func logProxy(p *egress.Proxy, logger *slog.Logger) {
 	if p != nil {
 		p.Log(logger)
@@ -126,7 +126,7 @@ func logProxy(p *egress.Proxy, logger *slog.Logger) {
 	}
 }
 
-// checkWayOut makes what goes out, which connects to nobody.
+// checkOutbound builds the outbound part without a connection, to find its errors.
 func (c Config) checkOutbound() error {
 	way, err := c.egress(0, prometheus.NewRegistry())
 	if err != nil {

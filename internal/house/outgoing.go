@@ -61,7 +61,7 @@ type parts struct {
 type outgoing struct {
 	conns int // in use and idle together
 
-	// What may be under way at a time, of which each uses one.
+	// The most work at a time, of which each piece uses one connection.
 	inFlight, slow           int // deliveries
 	verifying, slowVerifying int // verifications, with the topic checks before them
 	fetching                 int // fetches of topics
@@ -98,7 +98,7 @@ func (o outgoing) idleTimeout() time.Duration {
 	return idleTimeout
 }
 
-// tell logs a warning if there are few files. It ignores slowVerifying, of which half is enough
+// logLimit logs a warning if there are few files. It ignores slowVerifying, of which half is enough
 // but in an attack.
 func (p parts) logLimit(logger *slog.Logger, files int) {
 	if p.inFlight == maxInFlight && p.slow == maxSlow && p.verifying == maxVerifying && p.questions == egress.DefaultMaxQuestions {

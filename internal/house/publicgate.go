@@ -10,7 +10,7 @@ import (
 // else learns from the 503 what the hub waits for.
 const openWithin = 5 * time.Second
 
-// door opens the public port when the store is attached. While the port is closed, a
+// publicGate opens the public port when the store is attached. While the port is closed, a
 // balancer gives its requests to another process, also those of which it does not know
 // yet that this process has just restarted.
 type publicGate struct {

@@ -160,7 +160,7 @@ func (w *works) begin(part func() error) {
 	})
 }
 
-// listener tells the rooms what other processes did.
+// listener passes the wake-ups of other processes to the parts of the hub.
 type listener struct{ h *House }
 
 var _ engine.Ear = listener{}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// wayBack knows whether the hub's URL leads back to this hub. Publishers and subscribers know the hub by that
+// selfCheck knows whether the hub's URL leads back to this hub. Publishers and subscribers know the hub by that
 // URL only, and a wrong port or path, or a proxy that is not set up, would otherwise go unnoticed here.
 type selfCheck struct {
 	name  string                      // what users call the URL
@@ -32,7 +32,7 @@ const (
 	maxSelfCheckBody = 4 << 10
 )
 
-// askBackAfter are the pauses before the tries of a start: a proxy may take a while to see that the hub
+// selfCheckAfter are the pauses before the tries of a start: a proxy may take a while to see that the hub
 // is there.
 var selfCheckAfter = [...]time.Duration{5 * time.Second, 15 * time.Second, 40 * time.Second}
 
@@ -87,7 +87,7 @@ func (b *selfCheck) Warning() string {
 	return b.warning
 }
 
-// backClient returns the client that asks by the hub's own URL, with the TLS that is given. It
+// selfCheckClient returns the client that asks by the hub's own URL, with the TLS that is given. It
 // follows no redirects: a POST would not be.
 func selfCheckClient(with *tls.Config) *http.Client {
 	return &http.Client{
@@ -99,7 +99,7 @@ func selfCheckClient(with *tls.Config) *http.Client {
 	}
 }
 
-// askBack asks at the address that this process alone has below its URL. Where processes share a store,
+// checkAddress asks at the address that this process alone has below its URL. Where processes share a store,
 // the answer of another one that has the same URL will do.
 func checkAddress(ctx context.Context, client *http.Client, address, hubURL string, shared bool) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)

@@ -24,7 +24,7 @@ func TestAskBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status       int
 		body         string
-		alone, among string // what is wrong on a store of its own, and on one that is shared
+		alone, among string // the warning on a store of its own, and on a shared one
 	}{
 		"this hub":           {204, "", "", ""},
 		"another process":    {404, "There is nothing here. The hub is at " + hubURL + "\n", "another hub answers there", ""},
@@ -88,8 +88,8 @@ func TestWayBack(t *testing.T) {
 	})
 }
 
-// TestWarningsOfChoices: /readyz and the page warn of a --url that leads elsewhere, and of proxies that
-// may be anybody. A hub that is reached by its --url is not warned of.
+// TestWarningsOfChoices: /readyz and the page warn of a --url that leads elsewhere, and of a
+// --trusted-proxy that covers every address. A hub that its --url reaches gets no warning.
 func TestWarningsOfChoices(t *testing.T) {
 	t.Parallel()
 	handler := http.NotFoundHandler()

@@ -34,8 +34,8 @@ func (p publishers) sources() hub.Sources {
 	return p.registry
 }
 
-// read reads the Sources before the hub says that it is ready, and says what to do where there
-// are none. Where they cannot be read, run goes on trying.
+// read reads the Sources before the hub says that it is ready, and logs what to do if the
+// registry is empty. If the read fails, run retries it.
 func (p publishers) read(ctx context.Context) {
 	if p.registry == nil {
 		return

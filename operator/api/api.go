@@ -53,7 +53,7 @@ func (a *api) handle(all operations) http.Handler {
 	})
 }
 
-// answer does what is asked. Nothing is answered yet where it returns an error.
+// serve does what is asked. Nothing is answered yet where it returns an error.
 func (a *api) serve(w http.ResponseWriter, r *http.Request, all operations) error {
 	if Foreign(r) {
 		return Refusal(http.StatusForbidden, "A page of another origin may not ask this.")
@@ -98,7 +98,7 @@ func (o operations) allowed() string {
 	return strings.Join(methods, ", ")
 }
 
-// desk returns the Desk, once the question was understood.
+// service returns the Desk, once the question was understood.
 func (a *api) service(r *request) (Service, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -109,7 +109,7 @@ func (a *api) service(r *request) (Service, error) {
 	return a.Service, nil
 }
 
-// tell answers with what the Desk says.
+// respond answers with what the Desk says.
 func respond[A any](a *api, w http.ResponseWriter, r *request, ask func(Service) (A, error)) error {
 	desk, err := a.service(r)
 	if err != nil {

@@ -10,19 +10,19 @@ import (
 	"carillon/source"
 )
 
-// ReplayWish is what is to be delivered once more.
+// ReplayRequest is what is to be delivered once more.
 type ReplayRequest struct {
 	From delivery.Seq `json:"from_seq"`
 	Last delivery.Seq `json:"last_seq,omitempty"` // 0: up to the head
 }
 
-// TrimWish is what is to go from a log.
+// TrimRequest is what is to go from a log.
 type TrimRequest struct {
 	Topic  string       `json:"topic"`
 	Before delivery.Seq `json:"before_seq"`
 }
 
-// SourceWish is a Source to be registered.
+// SourceRequest is a Source to be registered.
 type SourceRequest struct {
 	Name     string   `json:"name"`
 	Prefixes []string `json:"topic_prefixes"`
@@ -30,7 +30,7 @@ type SourceRequest struct {
 	Hash source.Hash `json:"token_sha256,omitzero"`
 }
 
-// TokenWish is another token for a Source.
+// TokenRequest is another token for a Source.
 type TokenRequest struct {
 	Hash source.Hash `json:"token_sha256,omitzero"` // as SourceWish has it
 }

@@ -76,7 +76,7 @@ func (a *api) sources(w http.ResponseWriter, r *request) error {
 	})
 }
 
-// VersionAnswer tells whom one speaks to.
+// VersionResponse tells whom one speaks to.
 type VersionResponse struct {
 	Version string `json:"version"`
 	// Publishers is who may publish: open, everybody; registered, Sources that are. It is
@@ -88,7 +88,7 @@ func (a *api) version(w http.ResponseWriter, _ *request) error {
 	return writeJSON(w, http.StatusOK, VersionResponse{Version: a.Version, Publishers: a.Publishers}, nil)
 }
 
-// LevelAnswer is the least level of log lines, asked or told.
+// LevelResponse is the least level of log lines, asked or told.
 type LevelResponse struct {
 	Level string `json:"level"` // debug, info, warn or error
 }

@@ -148,7 +148,7 @@ func (a *Auth) LoggedIn(r *http.Request) bool {
 	return a != nil && a.sessions.holds(sessionOf(r), a.hash())
 }
 
-// turnAway refuses in the way that who asks understands.
+// refuse refuses in the way that who asks understands.
 func (a *Auth) refuse(w http.ResponseWriter, r *http.Request, found verdict) {
 	status, text := http.StatusUnauthorized, "This needs the operator's token: Authorization: Bearer TOKEN."
 	switch found {

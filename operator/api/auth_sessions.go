@@ -50,7 +50,7 @@ func (s *sessions) begin(token [sha256.Size]byte) string {
 	return cookie
 }
 
-// makeRoom forgets what is over, and one that is not where there are too many. The lock is
+// evict forgets what is over, and one that is not where there are too many. The lock is
 // held.
 func (s *sessions) evict(now time.Time) {
 	var oldest [sha256.Size]byte

@@ -19,7 +19,7 @@ const (
 	maxClients = 4096
 )
 
-// pace counts wrong tokens by client.
+// tokenThrottle counts wrong tokens by client.
 type tokenThrottle struct {
 	mu      sync.Mutex
 	clients map[string]*tries // guarded by mu, with what is in it
@@ -67,7 +67,7 @@ func (p *tokenThrottle) wrong(client string) (last bool) {
 	return t.wrong > maxWrong-1
 }
 
-// makeRoom forgets who has nothing to be forgiven, or else who has least. The lock is held.
+// evict forgets who has nothing to be forgiven, or else who has least. The lock is held.
 func (p *tokenThrottle) evict(now time.Time) {
 	if len(p.clients) < maxClients {
 		return

@@ -174,7 +174,7 @@ func (t *Token) readLocked() error {
 	return nil
 }
 
-// tellIfExposed warns of a file that is open to others.
+// logIfExposed warns of a file that is open to others.
 func (t *Token) logIfExposed() {
 	if t.exposed {
 		t.logger.Warn(t.exposure())

@@ -22,7 +22,7 @@ type Service interface {
 	SourceService
 }
 
-// HubDesk is about the hub as a whole, and about what a Source and a topic do at this moment.
+// HubService is about the hub as a whole, and about what a Source and a topic do at this moment.
 type HubService interface {
 	Overview(ctx context.Context) (operator.Overview, error)
 	// Listen subscribes the hub itself to the topic and yields what it hears, until ctx
@@ -33,7 +33,7 @@ type HubService interface {
 	Check(ctx context.Context, places []string) iter.Seq2[operator.Checked, error]
 }
 
-// TopicDesk is about topics and their notifications.
+// TopicService is about topics and their notifications.
 type TopicService interface {
 	Topics(ctx context.Context, q operator.TopicQuery) (operator.TopicPage, error)
 	Topic(ctx context.Context, topic string) (operator.Topic, error)
@@ -46,7 +46,7 @@ type TopicService interface {
 	Trim(ctx context.Context, topic string, before delivery.Seq) (operator.TrimResult, error)
 }
 
-// SubscriptionDesk is about subscriptions.
+// SubscriptionService is about subscriptions.
 type SubscriptionService interface {
 	Subscriptions(ctx context.Context, q operator.SubscriptionQuery) (operator.SubscriptionPage, error)
 	Subscription(ctx context.Context, id subscription.ID) (operator.SubscriptionDetail, error)
@@ -58,7 +58,7 @@ type SubscriptionService interface {
 	Remove(ctx context.Context, id subscription.ID, reason string) error
 }
 
-// SourceDesk is about who may publish.
+// SourceService is about who may publish.
 type SourceService interface {
 	Sources(ctx context.Context) ([]operator.Source, error)
 	// AddSource registers a Source. Where hash is zero a token is made and returned.

@@ -18,7 +18,7 @@ import (
 	"carillon/subscription"
 )
 
-// fakeDesk answers with what has every field, or with err, and notes what it was asked.
+// fakeService answers with what has every field, or with err, and notes what it was asked.
 type fakeService struct {
 	mu      sync.Mutex
 	err     error  // what everything returns

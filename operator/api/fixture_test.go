@@ -12,7 +12,7 @@ import (
 	"carillon/operator/api"
 )
 
-// house is a listener with a desk of its own.
+// fixture is a listener with a desk of its own.
 type fixture struct {
 	service *fakeService
 	cfg     api.Config

@@ -119,7 +119,7 @@ type Recent struct {
 	last *checkRun // guarded by mu; nil: there was no question yet
 }
 
-// answer is what one run of a check returned.
+// checkRun is what one run of a check returned.
 type checkRun struct {
 	began time.Time
 	ended chan struct{} // closed when err is set

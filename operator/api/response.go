@@ -33,7 +33,7 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusNotFound, "There are /healthz, /readyz, /metrics and /api/v1/ here.")
 }
 
-// answerText answers with a whole body that nobody may keep.
+// writeText answers with a whole body that nobody may keep.
 func writeText(w http.ResponseWriter, status int, contentType string, text []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -43,7 +43,7 @@ func writeText(w http.ResponseWriter, status int, contentType string, text []byt
 	_, _ = w.Write(text) // a client that has gone needs no answer
 }
 
-// answerJSON answers, unless there is an error.
+// writeJSON answers, unless there is an error.
 func writeJSON(w http.ResponseWriter, status int, answer any, err error) error {
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// done answers that what was told is done, unless there is an error.
+// writeEmpty answers that what was told is done, unless there is an error.
 func writeEmpty(w http.ResponseWriter, err error) error {
 	if err == nil {
 		w.Header().Set("Cache-Control", "no-store")

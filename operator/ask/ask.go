@@ -149,7 +149,7 @@ func query(pairs ...any) string {
 	return "?" + values.Encode()
 }
 
-// tellMore says on stderr how to see what comes next.
+// printMore says on stderr how to see what comes next.
 func printMore(stderr io.Writer, next string) {
 	if next != "" {
 		fmt.Fprintf(stderr, "hub: there are more: --all, or --after %s\n", quoted(next))
@@ -166,7 +166,7 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(legible.Text(word), "'", `'\''`) + "'"
 }
 
-// tellCoverage says on stderr what an answer is not about.
+// printCoverage says on stderr what an answer is not about.
 func printCoverage(stderr io.Writer, c operator.Coverage) {
 	switch {
 	case c.MissingShards == 0:

@@ -84,7 +84,7 @@ func Read(ctx context.Context, store Store, logger *slog.Logger) (*Deliveries, e
 // Close gives the shards back, with what was changed.
 func (d *Deliveries) Close() error { return d.end() }
 
-// takingAll is the holder of all shards.
+// reader is the holder of all shards.
 type reader struct {
 	*dispatch.Dispatcher
 	*subscription.Surety

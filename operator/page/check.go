@@ -46,7 +46,7 @@ func (p *hubPages) checkLive(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// placesOf returns the URLs that the query names. It ignores empty fields of the form.
+// startsOf returns the URLs that the query names. It ignores empty fields of the form.
 func startsOf(r *http.Request) (places []string, err error) {
 	for _, text := range r.URL.Query()["url"] {
 		text = strings.TrimSpace(text)

@@ -9,7 +9,7 @@ import (
 	"carillon/operator"
 )
 
-// trouble is an error as a page shows it: what it is, in which words it came, and what
+// errorPage is an error as a page shows it: what it is, in which words it came, and what
 // to do.
 type errorPage struct {
 	Status int
@@ -21,7 +21,7 @@ type errorPage struct {
 // Error implements error.
 func (t *errorPage) Error() string { return t.Title }
 
-// troubles are the errors of a Desk.
+// errorPages are the errors of a Desk.
 var errorPages = []struct {
 	is error
 	errorPage
@@ -48,7 +48,7 @@ var errorPages = []struct {
 	}},
 }
 
-// foreseen makes a trouble of an error; nil: nobody foresaw it.
+// errorPageOf makes a trouble of an error; nil: nobody foresaw it.
 func errorPageOf(err error) *errorPage {
 	if t, ok := errors.AsType[*errorPage](err); ok {
 		return t

@@ -27,7 +27,7 @@ const hostile = `"><script>alert(1)</script><img src=x onerror=alert(2)>'{{.}}`
 // hostileTopic is a topic with it.
 const hostileTopic = "https://evil.example/" + hostile
 
-// desk answers from what is in it.
+// fakeService answers from what is in it.
 type fakeService struct {
 	mu       sync.Mutex
 	cond     *sync.Cond // of those that await

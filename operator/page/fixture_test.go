@@ -18,7 +18,7 @@ const (
 	worldSubscriptions = 3_000
 )
 
-// newWorld is a desk of a busy hub: failing hosts, gaps, three processes, thousands of rows.
+// newFixture is a desk of a busy hub: failing hosts, gaps, three processes, thousands of rows.
 func newFixture() *fakeService {
 	d := &fakeService{now: time.Now().UTC()}
 	d.overview = worldOverview(d.now)

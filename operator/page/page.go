@@ -145,7 +145,7 @@ func (p *renderer) show(w http.ResponseWriter, r *http.Request, view string, s s
 	_, _ = w.Write(legible.HTML(page.Bytes())) // the client is gone
 }
 
-// troubleOf returns the trouble of an error, nil of none. An error that is not foreseen goes to
+// errorPageFor returns the trouble of an error, nil of none. An error that is not foreseen goes to
 // the log, and the page does not show it.
 func (p *renderer) errorPageFor(r *http.Request, err error) *errorPage {
 	if t := errorPageOf(err); t != nil || err == nil {

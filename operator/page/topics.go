@@ -169,14 +169,14 @@ func (p *topicPages) notification(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// answer is whether all have got a notification, in a word and in a sentence.
+// verdict is whether all have got a notification, in a word and in a sentence.
 type verdict struct {
 	Tone string // good, calm, warm or bad
 	Word string
 	Text string
 }
 
-// answerOf answers "was it delivered to all?".
+// verdictOf answers "was it delivered to all?".
 func verdictOf(t operator.Tally, missing int) verdict {
 	a := verdict{"good", "Yes.", fmt.Sprintf("All %s subscribers have got it.", number(t.Subscribers))}
 	lost := t.GivenUp + t.Trimmed

@@ -44,7 +44,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 // start is not a round time, so that cut-off parts show.
 var start = time.Date(2026, 3, 1, 10, 20, 30, 123456789, time.UTC)
 
-// the n-th Source. Two of the same n are the same.
+// numbered returns the n-th Source. Two of the same n are the same.
 func numbered(n int) source.Source {
 	return source.Source{
 		Name:      fmt.Sprintf("source-%d", n),

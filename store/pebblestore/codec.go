@@ -21,7 +21,7 @@ func (e *encoder) signed(n int64)  { *e = binary.AppendVarint(*e, n) }
 func (e *encoder) raw(b []byte)    { *e = append(*e, b...) }
 func (e *encoder) words(s string)  { e.number(uint64(len(s))); *e = append(*e, s...) }
 
-// time keeps the zero time as such, and others to the nanosecond.
+// instant keeps the zero time as such, and others to the nanosecond.
 func (e *encoder) instant(t time.Time) {
 	if t.IsZero() {
 		e.octet(0)
@@ -145,7 +145,7 @@ func (d *decoder) instant() time.Time {
 // array reads exactly len(to) bytes into it.
 func (d *decoder) array(to []byte) { copy(to, d.take(uint64(len(to)))) }
 
-// strings reads a counted list. The count is not trusted: every string takes
+// list reads a counted list. The count is not trusted: every string takes
 // at least a byte.
 func (d *decoder) list() []string {
 	n := d.number()

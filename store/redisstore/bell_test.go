@@ -28,7 +28,7 @@ func (e *ear) Requested(id subscription.ID) { e.heard <- fmt.Sprint("requested "
 func (e *ear) Pinged(p delivery.Ping)       { e.heard <- fmt.Sprint("pinged ", p.Count, " ", p.Topic) }
 func (e *ear) Refresh()                     { e.heard <- "refresh" }
 
-// next is what the ear hears next, within a bound; refreshes that come in between
+// want is what the ear hears next, within a bound; refreshes that come in between
 // are passed over unless they are wanted.
 func (e *ear) want(t *testing.T, want string) {
 	t.Helper()

@@ -46,7 +46,7 @@ type entry struct {
 	fields map[string]any
 }
 
-// seq is the number of the entry, also of one that is not the hub's.
+// place is the number of the entry, also of one that is not the hub's.
 func (e entry) place() (uint64, error) {
 	number, rest, _ := strings.Cut(e.id, "-")
 	seq, err := strconv.ParseUint(number, 10, 64)

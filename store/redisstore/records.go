@@ -151,7 +151,7 @@ func (e *encoder) signed(n int64) { *e = binary.AppendVarint(*e, n) }
 func (e *encoder) raw(s string)   { *e = append(*e, s...) }
 func (e *encoder) words(s string) { e.uint(uint64(len(s))); e.raw(s) }
 
-// time keeps every instant to the nanosecond.
+// instant keeps every instant to the nanosecond.
 func (e *encoder) instant(t time.Time) {
 	e.signed(t.Unix())
 	e.uint(uint64(t.Nanosecond()))

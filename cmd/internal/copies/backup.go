@@ -59,7 +59,7 @@ func (f *Backup) Run(ctx context.Context, call Call) (err error) {
 	show := call.reporter("backing up", 0)
 	var done pebblestore.BackupInfo
 	err = call.write(ctx, file, func(w io.Writer) (err error) {
-		// Read as a restore will: what is not whole is no file.
+		// Read it as a restore does: a partial backup is an error, and no file is left.
 		done, err = pebblestore.VerifyBackup(ctx, show.reading(io.TeeReader(stream, w)))
 		if err == nil {
 			ask.Drop(stream) // its end: who sends it is to see that it arrived

@@ -31,7 +31,7 @@ type Call struct {
 	Engine engine.Config // says where the store is
 }
 
-// screened refuses to write secrets to a terminal. what is written, with its article.
+// screened refuses to write secrets to a terminal. The parameter what names the data, with its article.
 func (call *Call) screened(what string) error {
 	if ask.IsTerminal(call.Stdout) {
 		return fmt.Errorf("%s holds secrets and is not for the screen: give --output FILE, or a pipe", what)
@@ -58,7 +58,7 @@ func writeStream(ctx context.Context, w io.Writer, write func(io.Writer) error) 
 	copied := make(chan error, 1)
 	go func() {
 		_, err := io.Copy(w, from)
-		_ = from.CloseWithError(err) // what is still written finds out
+		_ = from.CloseWithError(err) // a write that is still running gets the error
 		copied <- err
 	}()
 	buffered := bufio.NewWriterSize(to, writeBuffer)
@@ -170,8 +170,8 @@ func (call *Call) check(ctx context.Context, file *os.File, size int64, check fu
 	return nil
 }
 
-// interruptible reads what may not come: the end of ctx ends the wait, and
-// leaves a read behind that nobody waits for.
+// interruptible returns a reader over r whose reads end with ctx. The read of r that was
+// waiting then stays behind; its data is dropped.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	from, to := io.Pipe()
 	context.AfterFunc(ctx, func() { _ = to.CloseWithError(ctx.Err()) })

@@ -8,7 +8,7 @@ import (
 	"carillon/transfer"
 )
 
-// reporter tells how far a command has come.
+// reporter prints the progress of a command.
 type reporter struct {
 	*program.Teller
 	what string // "exporting"
@@ -32,7 +32,7 @@ func (r *reporter) progress(p transfer.Progress) {
 		r.what, "records", p.Counts.String(), "bytes", p.Bytes, "of_bytes", r.size, "records_per_second", rate)
 }
 
-// reading tells how much is read of what has no records to count.
+// reading prints the bytes read from a stream that has no records to count.
 func (r *reporter) reading(from io.Reader) io.Reader { return &counted{from, r} }
 
 type counted struct {
