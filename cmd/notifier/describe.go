@@ -17,7 +17,7 @@ func (f *describeFlags) documents() (map[string]string, error) {
 	all := map[string]string{}
 	for _, text := range f.Describedby {
 		set, uri, named := strings.Cut(text, "=")
-		if !named || strings.Contains(set, ":") { // what is before an = of a URL's query
+		if !named || strings.Contains(set, ":") { // the = is in the query of a URL
 			set, uri = "", text
 		}
 		if _, twice := all[set]; twice {

@@ -62,7 +62,7 @@ func (f *dumpFlags) config(data string) dump.Config {
 	}
 }
 
-// dumps opens the dumps of the sets; nil: there are none.
+// dumps opens the dumps of the sets; nil: the notifier makes no dumps.
 func (f *dumpFlags) dumps(
 	ctx context.Context, n *notifier.Notifier, cfg notifier.Config, data string,
 	watched map[string]*directory.Directory, logger *slog.Logger,

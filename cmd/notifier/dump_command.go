@@ -85,7 +85,7 @@ func (f *dumpCommand) run(ctx context.Context, logger *slog.Logger, stdout, stde
 	return nil
 }
 
-// tellDumped tells how far a dump has come.
+// tellDumped reports the progress of a dump.
 func tellDumped(show *program.Teller, now dump.Progress) {
 	if !show.Due() {
 		return

@@ -113,8 +113,8 @@ func (f *importCommand) open(ctx context.Context, stdin io.Reader) (in io.Reader
 	return untilEnded(ctx, stdin), closeIn, nil
 }
 
-// untilEnded reads what may not come: the end of ctx ends the wait, and leaves a read
-// behind that nobody waits for.
+// untilEnded returns a reader over r whose reads end with ctx. The read of r that was waiting
+// then stays behind; its data is dropped.
 func untilEnded(ctx context.Context, r io.Reader) io.Reader {
 	from, to := io.Pipe()
 	context.AfterFunc(ctx, func() { _ = to.CloseWithError(ctx.Err()) })
@@ -157,7 +157,7 @@ func (f *importCommand) take(
 	return done, inDirectory, err
 }
 
-// tellImported tells how far an import has come.
+// tellImported reports the progress of an import.
 func tellImported(show *program.Teller, done notifier.Imported) {
 	if !show.Due() {
 		return

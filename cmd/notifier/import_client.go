@@ -81,8 +81,8 @@ func answered(resp *http.Response) (done notifier.Imported, err error) {
 	}, nil
 }
 
-// checkedLines are the lines of a snapshot, each looked at before it is sent: so the
-// first that is wrong is told whatever becomes of the connection.
+// checkedLines are the lines of a snapshot, each checked before it is sent. So the first wrong
+// line is reported even if the connection breaks.
 type checkedLines struct {
 	source *bufio.Reader
 	tell   func(notifier.Imported)

@@ -86,7 +86,7 @@ func runWith(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	case err == nil, errors.Is(err, program.ErrDone), ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return 0
 	case errors.Is(err, notifier.ErrBadLines):
-		return 1 // each line was told
+		return 1 // each line was reported
 	}
 	return program.Fail(stderr, name, err)
 }
@@ -182,7 +182,7 @@ func (f *flags) Look(_ context.Context, logger *slog.Logger) error {
 	return errors.Join(all...)
 }
 
-// warnFiles tells of files that others can read.
+// warnFiles logs a warning for each file that others can read.
 func (f *flags) warnFiles(logger *slog.Logger) {
 	for _, warning := range append(
 		machine.ExposedDirectory("--data", f.Data), machine.ExposedSecret("--hub-token-file", f.HubTokenFile)...,
@@ -318,12 +318,12 @@ type parts struct {
 	public, intake net.Listener
 	reloads        *program.Reloader
 	watched        *watchedSets
-	dumps          *dump.Dumps // nil: there are none
+	dumps          *dump.Dumps // nil: no dumps
 }
 
-// serve runs the parts until ctx ends, one of them fails, or all that stdin had
-// is published. Each part finishes what it has under way, within a bound; what is
-// not published stays in the journal for the next start.
+// serve runs the parts until ctx ends, one of them fails, or all events from stdin are
+// published. Each part finishes its current work, within a bound. Unpublished events stay in
+// the journal for the next start.
 func (f *flags) serve(
 	ctx context.Context, n *notifier.Notifier, p parts,
 	stdin io.Reader, stderr io.Writer, logger *slog.Logger,

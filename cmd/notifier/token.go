@@ -18,7 +18,7 @@ import (
 // every user of the machine.
 const tokenVariable = "NOTIFIER_HUB_TOKEN"
 
-// maxToken is the longest token, bytes. It stops a file that is none.
+// maxToken is the longest token, bytes. It refuses a file that cannot be a token.
 const maxToken = 512
 
 // hubToken is the token for the hub, from the environment or from a file, which is read
@@ -31,7 +31,7 @@ type hubToken struct {
 
 var _ notifier.Tokens = (*hubToken)(nil)
 
-// hubToken finds the token; nil: there is none.
+// hubToken returns the configured token, or nil.
 func (f *flags) hubToken() (*hubToken, error) {
 	given := os.Getenv(tokenVariable)
 	switch {
@@ -113,7 +113,7 @@ func parseToken(text string) (notifier.Token, error) {
 	return notifier.Token(text), nil
 }
 
-// warnToken tells of a token that others on the way can read.
+// warnToken logs a warning if others on the way can read the token.
 func (f *flags) warnToken(logger *slog.Logger) {
 	if u, err := url.Parse(f.Hub); err == nil && u.Scheme == "http" && !loopback(u.Hostname()) {
 		logger.Warn(

@@ -126,7 +126,7 @@ func (f *watchFlags) check(data string, stdin bool) error {
 func (f *watchFlags) checkPlaces(cfg notifier.Config) error {
 	all, err := f.directories()
 	if err != nil {
-		return nil //nolint:nilerr // check tells
+		return nil //nolint:nilerr // check reports it
 	}
 	problems := []error{}
 	for _, w := range all {
@@ -135,7 +135,7 @@ func (f *watchFlags) checkPlaces(cfg notifier.Config) error {
 	return errors.Join(problems...)
 }
 
-// within tells whether what is in a directory would be watched with another one.
+// within reports whether a directory is inside another watched one.
 func within(dir, other string) bool {
 	rel, err := filepath.Rel(whole(other), whole(dir))
 	return err == nil && (rel == "." || filepath.IsLocal(rel) && !strings.HasPrefix(rel, ".") && !strings.Contains(rel, string(filepath.Separator)+"."))
@@ -159,7 +159,7 @@ func whole(path string) string {
 func (f *watchFlags) watched() []string {
 	all, err := f.directories()
 	if err != nil {
-		return nil // check tells
+		return nil // check reports it
 	}
 	var names []string
 	for _, w := range all {
@@ -251,7 +251,7 @@ func (w *watched) place(base string, sets []string) error {
 	return nil
 }
 
-// overlap tells whether one path is below the other.
+// overlap reports whether one path is below the other.
 func overlap(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 
 // watchedSets are the directories, and what the public listener serves.

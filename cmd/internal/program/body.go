@@ -18,7 +18,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// noteBodies tells the limiter which connections are in the middle of a body: from the
+// noteBodies reports to the limiter which connections are in the middle of a body: from the
 // beginning of the handler to the body's end, also while net/http reads what the handler
 // has left of it. net/http reads on after the end, to learn whether the client is there, which is no
 // silence.

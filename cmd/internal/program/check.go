@@ -94,8 +94,8 @@ func (c *CheckCommand[S]) of() string {
 	return " (" + c.read.File + ")"
 }
 
-// add notes what is wrong, each thing once. What is said of a value that could not be read,
-// and is its default now, would not be true.
+// add records each problem once. It leaves out problems of a value that could not be read: the
+// value is its default now, so they would be wrong.
 func (c *CheckCommand[S]) add(err error) {
 	if err == nil {
 		return

@@ -37,7 +37,7 @@ type value struct {
 	line int
 }
 
-// takesProblems is a command that tells of what is wrong with values itself.
+// takesProblems is a command that reports wrong values itself.
 type takesProblems interface {
 	found(settings *Settings, problems []error)
 }
@@ -56,7 +56,7 @@ func (r *reading) drop(flag *kong.Flag, where string, err error) {
 func (r *reading) environment(parser *kong.Kong, args []string) {
 	chosen, err := kong.Trace(parser, args)
 	if err != nil || chosen.Error != nil {
-		return // Parse tells it
+		return // Parse reports it
 	}
 	given := map[*kong.Flag]bool{}
 	for _, p := range chosen.Path {
@@ -74,7 +74,7 @@ func (r *reading) environment(parser *kong.Kong, args []string) {
 	}
 }
 
-// try tells whether a flag takes a text.
+// try reports whether a flag accepts a text.
 func try(flag *kong.Flag, text string) error {
 	scratch := reflect.New(flag.Target.Type()).Elem()
 	set := flag.Set

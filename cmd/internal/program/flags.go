@@ -30,7 +30,7 @@ var ErrDone = errors.New("done")
 // It returns what each setting is and where it comes from.
 //
 // Fields with the tag cmd, each a struct with flags of its own, are commands; the one with the tag
-// default:"withargs" is chosen where none is named, and --help shows its flags with those of the
+// default:"withargs" is chosen if the command line names no command, and --help shows its flags with those of the
 // program. A variable or a setting in the file is for every command that has the flag.
 //
 // An error other than ErrDone says what to change, and has all that is wrong with the values in the
@@ -170,8 +170,8 @@ func joinNegatives(args []string) (joined []string) {
 	return joined
 }
 
-// withoutDefault is what err says without the name of the default command, which
-// nobody has typed.
+// withoutDefault returns the text of err without the name of the default command, which
+// the user has not typed.
 func withoutDefault(app *kong.Application, err error) string {
 	if app.DefaultCmd == nil {
 		return err.Error()

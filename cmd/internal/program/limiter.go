@@ -17,7 +17,7 @@ const (
 	maxConnections = 16_384
 	// What one client may have of them, an IPv4 address or an IPv6 network of 64
 	// bits: an eighth; and what the IPv6 network of 48 bits around it may, which a provider
-	// may give to one customer: a quarter. So nobody locks the others out by one line.
+	// may give to one customer: a quarter. So one line cannot lock all others out.
 	clientShare  = 8
 	networkShare = 4
 	// silence is how long a body may have sent nothing when its connection is cut because
@@ -30,7 +30,7 @@ type limits struct {
 	most       int
 	perClient  int
 	perNetwork int
-	exempt     func(netip.Addr) bool // who may take all there are
+	exempt     func(netip.Addr) bool // clients without a limit
 }
 
 // bounds are those of a listener that may have so many connections. 0: half of the files that
@@ -72,7 +72,7 @@ type client struct {
 	waiting queue
 }
 
-// shares are those that a connection counts for: nil for nobody in particular.
+// shares are those that a connection counts for: nil for no client.
 type shares [2]*client
 
 type counter struct{ atomic.Int64 }
@@ -185,7 +185,7 @@ func (l *limiter) cutSilent(c *conn) {
 func (l *limiter) cut(c *conn) {
 	l.idleCut.Add(1)
 	l.leave(c)
-	_ = c.Conn.Close() // whoever serves it finds it closed
+	_ = c.Conn.Close() // its server finds it closed
 }
 
 // leave gives the connection's room back. The caller holds mu.
@@ -266,7 +266,7 @@ func (l *limiter) track(c *conn, state http.ConnState) {
 	}
 }
 
-// prefixes are a client and the network around it; the zero Prefix is nobody in particular.
+// prefixes are a client and the network around it; the zero Prefix is no client.
 type prefixes [2]netip.Prefix
 
 // clientOf is the client that an address counts for.

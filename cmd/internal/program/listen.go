@@ -132,9 +132,9 @@ func (l *Listener) Addr() net.Addr {
 // close). Connections without a request stay open.
 func (l *Listener) CloseEach() { l.closing.Store(true) }
 
-// Check is an error for what Listen would refuse of an endpoint, as far as that is seen
-// without listening. Where the world is told rawURL it looks whether the certificate is
-// one for it, as ToldAs does.
+// Check returns the errors that Listen would return, as far as they show without listening. If
+// rawURL is the public URL of the endpoint, Check also compares the certificate with it, as ToldAs
+// does.
 func (e Endpoint) Check(rawURL string) error {
 	keeper, err := newKeeper(e)
 	if keeper != nil && rawURL != "" {
@@ -200,9 +200,8 @@ func (l *Listener) Warnings() []string {
 	return all
 }
 
-// ToldAs says which URL of the listener the world is told, before anybody asks for
-// Warnings. Where the certificate is not one for it, that is logged now and a warning
-// from then on.
+// ToldAs sets the public URL of the listener. Call it before Warnings. If the certificate is not
+// valid for that URL, ToldAs logs it, and Warnings reports it from then on.
 func (l *Listener) ToldAs(rawURL string, logger *slog.Logger) {
 	if l.keeper == nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"carillon/internal/legible"
 )
 
-// Level is the name of a level of log lines; empty: nobody has chosen one, which is
-// info.
+// Level is the name of a level of log lines; empty means the
+// default, info.
 type Level string
 
 // logLevelFlag is the flag of the level, and defaultLevel what it is without.

@@ -22,7 +22,7 @@ var (
 		"1 if the files of the certificate have changed and cannot be taken.", []string{"listener"}, nil)
 )
 
-// Describe tells the metrics.
+// Describe implements prometheus.Collector.
 func (all Listeners) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{descOpen, descClosed, descHandshakes, descExpiry, descStale} {
 		to <- desc

@@ -91,7 +91,7 @@ func (n *names) only(inner http.Handler) http.Handler {
 	})
 }
 
-// tell logs a refusal, now and then: anybody can cause one.
+// tell logs a refusal now and then: any client can cause one.
 func (n *names) tell(r *http.Request) {
 	now, told := time.Now().UnixNano(), n.told.Load()
 	if told != 0 && now-told < int64(tellForeignEvery) || !n.told.CompareAndSwap(told, now) {

@@ -5,9 +5,9 @@ import (
 	"os"
 )
 
-// Notify tells the service manager that started the process (systemd, Type=notify) a
-// state: READY=1, STOPPING=1, STATUS=…. Where there is none it does nothing. A state that
-// cannot be told is lost: there is nobody else to tell.
+// Notify sends a state (READY=1, STOPPING=1, STATUS=…) to the service manager that started the
+// process (systemd, Type=notify). Without such a manager it does nothing. It ignores errors: a
+// state that cannot be sent is lost.
 func Notify(state string) {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// ownOnly refuses what a browser asks for a page of somebody else, on a listener for
+// ownOnly refuses what a browser asks for a page of another origin, on a listener for
 // operators. A page may not post to it (403). And where plain HTTP comes to a
 // loopback address, the Host must be an address or localhost (421): a page can have
 // any other name lead there, and would count as the listener's own (DNS rebinding).
@@ -37,7 +37,7 @@ func turnAway(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text+"\n") // a client that has gone needs no answer
 }
 
-// onLoopback tells whether the request came to a loopback address.
+// onLoopback reports whether the request came to a loopback address.
 func onLoopback(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return ok && local.IP.IsLoopback()

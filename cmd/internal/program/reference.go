@@ -85,7 +85,7 @@ func Reference(name string, flags any) (string, error) {
 type reference struct {
 	strings.Builder
 	name string
-	said map[string]bool // flags that were told with the program
+	said map[string]bool // flags that the program's own table has
 }
 
 // groups writes a table for each group of settings.

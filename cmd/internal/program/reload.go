@@ -21,9 +21,8 @@ type Reloading struct {
 	InForce *Settings
 	// Read reads them anew, from the same command line.
 	Read func() (*Settings, error)
-	// Prepare looks at all that settings with the tag reload say now, which may be in
-	// files, and takes nothing yet: an error means that nothing changes. Nil: there is none
-	// but the log level.
+	// Prepare reads what the settings with the tag reload name now, such as files, and
+	// changes nothing yet. After an error nothing changes. Nil: only the log level is reloaded.
 	Prepare func(command any) (Change, error)
 	Level   *LogLevel
 	Logger  *slog.Logger
@@ -38,9 +37,9 @@ type Change struct {
 	Restart []string
 }
 
-// Reloader takes the configuration of a command that runs anew: what can change does,
-// and for the rest the log says that it takes a restart. Where anything in it is wrong
-// nothing changes.
+// Reloader reads the configuration of a running command again and applies the settings that
+// can change. The log names the others, which need a restart. If any setting is wrong, nothing
+// changes.
 type Reloader struct {
 	Reloading
 	asked chan os.Signal
@@ -91,7 +90,7 @@ func terminals() (n int) {
 	return n
 }
 
-// Reload takes the configuration anew, and tells the log what has become of it.
+// Reload reads the configuration again, applies it, and logs the result.
 func (r *Reloader) Reload() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,9 +143,8 @@ func (r *Reloader) take(fresh *Settings, change Change) {
 	r.Logger.Info("the configuration was reloaded", "changed", changed, "take_a_restart", restart)
 }
 
-// takeLevel takes the level of log lines, also where it was changed by other means since.
-// Until end is called lines are told that are at either level, so that what is told of the
-// change is seen.
+// takeLevel sets the level of log lines, also if it was changed by other means since. Until end
+// is called, lines of both levels are logged, so that the lines about the change are visible.
 func (r *Reloader) takeLevel(fresh *Settings) (end func()) {
 	r.before = r.Level.Get()
 	name := defaultLevel

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Screen is a terminal whose last line may tell how far something has come. What is
-// written to it, as by a Logger, stands above that line.
+// Screen is a terminal whose last line may show progress. Everything written to it, as by a
+// Logger, appears above that line.
 type Screen struct {
 	to io.Writer
 
@@ -17,8 +17,7 @@ type Screen struct {
 	line string // that is shown; guarded by mu
 }
 
-// OnScreen is the terminal that w is as a Screen; w itself, where it is none, as a pipe or
-// a file.
+// OnScreen returns a Screen if w is a terminal, and else w itself, such as a pipe or a file.
 func OnScreen(w io.Writer) io.Writer {
 	if s, ok := w.(*Screen); ok {
 		return s

@@ -85,9 +85,9 @@ func (l *Listener) server(handler http.Handler, logger *slog.Logger) *http.Serve
 
 // closeSome closes the connection after each answer once CloseEach was called. Before, it
 // does so where a proxy in front may think that the request ends elsewhere, so that what may
-// follow is not taken for a request that somebody else sent (request smuggling): where it
-// comes in chunks, as net/http does not tell whether there was a Content-Length too (RFC 9112
-// §6.1), and in HTTP/1.0, where it takes no notice of Transfer-Encoding.
+// follow is not taken for a request that another client sent (request smuggling). That holds for
+// chunked requests, as net/http hides whether there was a Content-Length too (RFC 9112 §6.1), and
+// for HTTP/1.0, where net/http ignores Transfer-Encoding.
 func (l *Listener) closeSome(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l.closing.Load() || len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
@@ -97,8 +97,8 @@ func (l *Listener) closeSome(handler http.Handler) http.Handler {
 	})
 }
 
-// serverLog takes what net/http has to say. A panic is an error of ours. All else
-// is about clients: a stranger could fill the log by it, so it is told at level debug.
+// serverLog receives the log lines of net/http. A panic is an error of ours. All other lines are
+// about clients. They are logged at level debug, as strangers could fill the log with them.
 type serverLog struct {
 	logger     *slog.Logger
 	handshakes *counter
@@ -121,7 +121,7 @@ func (s *serverLog) Write(line []byte) (int, error) {
 // Address is one named address of the ready line.
 type Address struct{ Name, Value string }
 
-// Ready prints the one line which says that the command is ready and where, and tells the
+// Ready prints the one line which says that the command is ready and where, and notifies the
 // service manager:
 //
 //	hub ready listen=127.0.0.1:8080 admin=127.0.0.1:8081 url=http://127.0.0.1:8080/websub/

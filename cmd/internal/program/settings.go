@@ -16,8 +16,8 @@ import (
 
 // Settings are what flags, environment and file say together.
 type Settings struct {
-	Command any       // that was chosen, a pointer; nil: there are none
-	File    string    // that was read; "": none
+	Command any       // that was chosen, a pointer; nil: the program has no commands
+	File    string    // that was read; "" without one
 	All     []Setting // of the chosen command and of the program, in the order of --help
 }
 
@@ -154,7 +154,7 @@ func known(node *kong.Node) map[string][]string {
 	return all
 }
 
-// nearest is the name that is most like one that there is not; "": none is like it.
+// nearest returns the known name that is most like an unknown one, or "" if all differ too much.
 func nearest(name string, names []string) string {
 	best, least := "", (len(name)+1)/3+1
 	for _, other := range slices.Sorted(slices.Values(names)) {

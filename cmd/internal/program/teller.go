@@ -12,10 +12,10 @@ const (
 	tellInLog    = 10 * time.Second
 )
 
-// Teller tells how far a long command has come: in the last line of a Screen, or now and then in
+// Teller reports the progress of a long command: in the last line of a Screen, or now and then in
 // the log.
 type Teller struct {
-	screen *Screen // nil: there is none
+	screen *Screen // nil: progress goes to the log
 	logger *slog.Logger
 	begun  time.Time
 	next   time.Time

@@ -45,8 +45,8 @@ const (
 
 // keeper has the certificate of a listener, and takes a new one when the files have
 // changed. They are read together, at a handshake and once in lookAtFilesEvery at
-// most: what does not fit together, as a certificate that was renewed before its
-// key, is not taken, and read again. It follows symbolic links, however they
+// most. A mismatch, as of a certificate that was renewed before its key, is not used, and the
+// files are read again. It follows symbolic links, however they
 // are changed. While the new files are bad the old certificate is used.
 type keeper struct {
 	prefix  string // of the names of both flags
@@ -162,7 +162,7 @@ func (k *keeper) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return &k.current.Load().Certificate, nil
 }
 
-// look takes the files if they have changed, unless somebody is at it or was a moment ago.
+// look takes the files if they have changed, unless another goroutine does so or did a moment ago.
 func (k *keeper) look() {
 	if !k.looking.TryLock() {
 		return
@@ -226,8 +226,8 @@ func (k *keeper) warnings() (all []string) {
 	return all
 }
 
-// warningsOfURL tells that clients who are told rawURL will be refused, or refuse, where
-// no proxy stands between.
+// warningsOfURL returns a warning if clients that use rawURL without a proxy in between will be
+// refused, or refuse.
 func (k *keeper) warningsOfURL(rawURL string) []string {
 	u, err := url.Parse(rawURL)
 	if err != nil {

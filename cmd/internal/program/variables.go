@@ -12,13 +12,13 @@ import (
 // Kubernetes those of a service of that name, images that of a version.
 var notOurs = regexp.MustCompile(`_(SERVICE_(HOST|PORT(_.*)?)|PORT(_[0-9]+_(TCP|UDP|SCTP)(_.*)?)?|VERSION)$`)
 
-// WarnOfVariables tells of variables of the environment that begin as those of the
-// program's flags do, and are none: what was misspelt is not in force. Flags are as for
-// Parse; also are variables that are read elsewhere. Values are not told.
+// WarnOfVariables logs a warning for each environment variable that has the prefix of the program
+// but belongs to no flag: a misspelt variable has no effect. Flags are as for Parse; also lists
+// variables that are read elsewhere. Values are not logged.
 func WarnOfVariables(logger *slog.Logger, name string, flags any, also ...string) {
 	parser, err := newParser(name, flags)
 	if err != nil {
-		return // Parse has told it
+		return // Parse has reported it
 	}
 	for _, variables := range known(parser.Model.Node) {
 		also = append(also, variables...)
