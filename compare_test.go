@@ -77,7 +77,7 @@ func comparisons(t *testing.T) (found []string) {
 	return found
 }
 
-// comparison tells whether a node compares something that is named like a secret with
+// comparison reports whether a node compares something that is named like a secret with
 // something that is no constant.
 func comparison(n ast.Node) (text string, risky bool) {
 	var x, y ast.Expr

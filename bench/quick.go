@@ -169,7 +169,7 @@ func (q *quick) head() (whole, ours bool) {
 	return true, true
 }
 
-// startsLike tells whether data starts as the other does, as far as it is there.
+// startsLike reports whether data starts as the other does, as far as it is there.
 func startsLike(data, start []byte) bool {
 	n := min(len(data), len(start))
 	return bytes.Equal(data[:n], start[:n])

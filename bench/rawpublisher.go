@@ -80,7 +80,7 @@ func (p *rawPublisher) step(fd uintptr) (done bool) {
 	return p.answered()
 }
 
-// answered tells whether the answer is whole, and notes what is wrong with it.
+// answered reports whether the answer is whole, and notes what is wrong with it.
 func (p *rawPublisher) answered() bool {
 	head, body, found := bytes.Cut(p.buf[:p.got], headEnd)
 	if !found {

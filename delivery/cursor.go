@@ -25,7 +25,7 @@ type Position struct {
 	LastStatus  uint16
 	// ReplayNext to ReplayLast is a stretch of the log that is delivered once more
 	// while the cursor rests; ReplayNext is the first of it that is still to be
-	// settled. Both are 0 where there is none.
+	// settled. Both are 0 without one.
 	ReplayNext, ReplayLast Seq
 }
 
@@ -141,7 +141,7 @@ type Holder interface {
 	// bound, and saved if the engine still takes it under the old epoch. It
 	// is called once for every Gained, also for one that failed.
 	Lost(s subscription.Shard)
-	// Sure tells until when nobody else can own what was gained and is not
+	// Sure reports until when nobody else can own what was gained and is not
 	// lost; of the doubted shards that stays as it was. Nothing new is begun
 	// after that, until a later time is told. By the
 	// monotonic clock; never called: for ever.

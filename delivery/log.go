@@ -14,7 +14,7 @@ import (
 
 // Seq is the place of a notification in its topic's log. Numbers rise from one
 // notification to the next, not always by one, and none is ever given twice,
-// also not by a log that has lost its end: Notification.After tells what came
+// also not by a log that has lost its end: Notification.After reports what came
 // before. 0 stands before everything; none is above MaxSeq.
 type Seq uint64
 

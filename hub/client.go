@@ -62,7 +62,7 @@ func (c *clients) admit(r *http.Request, n int) (client string, err error) {
 const aroundFactor = 4
 
 // take counts n requests of a client, and of the network around it, or counts none and
-// tells how long it must wait.
+// reports how long it must wait.
 func (c *clients) take(key string, n int, now time.Time) (wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,7 +220,7 @@ func forwardedAddr(s string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("X-Forwarded-For holds %q", s)
 }
 
-// trusts tells whether the address is that of a proxy which the operator trusts.
+// trusts reports whether the address is that of a proxy which the operator trusts.
 func (c *clients) trusts(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	for _, p := range c.trusted {

@@ -43,7 +43,7 @@ func judge(media string, body []byte) (f finding, err error) {
 // octets is the media type of what comes without one (RFC 9110 §8.3).
 const octets = "application/octet-stream"
 
-// plainType tells whether a Content-Type is short, and of the ASCII that media types are made
+// plainType reports whether a Content-Type is short, and of the ASCII that media types are made
 // of: it stands in every delivery, and in what operators read.
 func plainType(ct string) bool {
 	return len(ct) <= maxContentType && !strings.ContainsFunc(

@@ -53,7 +53,7 @@ type Hub struct {
 	metrics    *metrics
 }
 
-// handle makes an http.Handler of a function that tells what kind of request it
+// handle makes an http.Handler of a function that reports what kind of request it
 // found and what went wrong. On error nothing was written yet, but with errCutOff.
 func (h *Hub) handle(f func(http.ResponseWriter, *http.Request) (kind string, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -247,7 +247,7 @@ func (f *fetcher) lost(shard subscription.Shard) {
 	f.signal()
 }
 
-// mine tells whether the job's topic has been this process's to fetch since its
+// mine reports whether the job's topic has been this process's to fetch since its
 // attempt began.
 func (f *fetcher) mine(j *fetchJob) bool {
 	f.mu.Lock()
@@ -329,7 +329,7 @@ func (f *fetcher) attempt(ctx context.Context, j *fetchJob) (pause time.Duration
 // doubtPause is how long a job waits whose shard may be another process's by now.
 const doubtPause = time.Second
 
-// fetch fetches and publishes a topic, and tells what the outcome means for its job.
+// fetch fetches and publishes a topic, and reports what the outcome means for its job.
 // Anybody may ping anything: that a ping came to nothing is a line now and then for each topic, and
 // the metrics count it. What somebody is known to want needs no turn, so that a
 // stranger's pings of what is not there cannot hold up a healthy topic beside them.

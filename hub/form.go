@@ -87,7 +87,7 @@ func (h *Hub) submit(w http.ResponseWriter, r *http.Request, values url.Values, 
 	return nil
 }
 
-// ownCallback tells whether a callback is at the host of the hub's own, however that is spelled.
+// ownCallback reports whether a callback is at the host of the hub's own, however that is spelled.
 func (c Config) ownCallback(callback string) bool {
 	u, err := url.Parse(callback)
 	own, failed := url.Parse(c.OwnCallbacks)

@@ -231,7 +231,7 @@ func FuzzVerification(f *testing.F) {
 	})
 }
 
-// chunked tells of an answer whose pieces may hold the challenge in parts.
+// chunked reports an answer whose pieces may hold the challenge in parts.
 func chunked(said string) bool { return strings.Contains(strings.ToLower(said), "chunked") }
 
 // FuzzTopicAnswer: of whatever a topic's server says, only an answer that names the topic
@@ -262,5 +262,5 @@ func FuzzTopicAnswer(f *testing.F) {
 	})
 }
 
-// escaped tells of an answer that may name the hub in other letters.
+// escaped reports an answer that may name the hub in other letters.
 func escaped(said string) bool { return strings.ContainsAny(said, "&%\\") || chunked(said) }

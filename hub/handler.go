@@ -116,7 +116,7 @@ func (h *Hub) getPage(w http.ResponseWriter, r *http.Request) (string, error) {
 	return kindPage, nil
 }
 
-// acceptsHTML tells whether HTML is named and not ranked below plain text.
+// acceptsHTML reports whether HTML is named and not ranked below plain text.
 // Wildcards do not count.
 func acceptsHTML(accept []string) bool {
 	quality := map[string]float64{}

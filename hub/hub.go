@@ -93,7 +93,7 @@ func (h *Hub) Lost(shard subscription.Shard) {
 	}
 }
 
-// Pinged tells of a ping that was noted, perhaps by another process. It is fetched
+// Pinged reports a ping that was noted, perhaps by another process. It is fetched
 // where the shard of its topic is this process's. It does not block.
 func (h *Hub) Pinged(p delivery.Ping) { h.fetcher.add(p) }
 

@@ -17,7 +17,7 @@ const (
 	relHub  = "hub"
 )
 
-// namesHub tells whether a rel=hub of the links is the hub, whose URL is in the
+// namesHub reports whether a rel=hub of the links is the hub, whose URL is in the
 // form to compare by.
 func namesHub(links []weblink.Link, hub string) bool {
 	return slices.ContainsFunc(weblink.Find(links, relHub), func(l weblink.Link) bool {

@@ -197,7 +197,7 @@ type recital struct {
 	entries int
 }
 
-// opening reads the notification that tells the Capability List; nil where there is none any more.
+// opening reads the notification that tells the Capability List; nil without one any more.
 func (d *recital) opening() (*delivery.Notification, error) {
 	if d.chain.origin.seq == 0 {
 		return nil, nil
@@ -288,7 +288,7 @@ func (d *recital) tell(n *delivery.Notification, sp span) error {
 	}
 }
 
-// isMoment tells whether it is known at which moment the change was: a datetime without a time
+// isMoment reports whether it is known at which moment the change was: a datetime without a time
 // of day stands for the whole day, month or year.
 func isMoment(e *payload.Entry) bool {
 	return !e.Datetime.IsZero() && (e.DatetimeTold == "" || strings.Contains(e.DatetimeTold, "T"))

@@ -54,11 +54,11 @@ func spanOf(s delivery.Summary) (sp span, ok bool) {
 	return sp, errFrom == nil && errUntil == nil && !sp.until.Before(sp.from)
 }
 
-// reaches tells whether there is something from a time on in the notification. It is false for
+// reaches reports whether there is something from a time on in the notification. It is false for
 // those that a reader has who knows everything before that time.
 func (s span) reaches(from time.Time) bool { return s.until.After(from) || !s.from.Before(from) }
 
-// ends tells whether the notification ends exactly there, where it may have a change: an
+// ends reports whether the notification ends exactly there, where it may have a change: an
 // interval has both of its ends (core §7).
 func (s span) ends(at time.Time) bool { return s.until.Equal(at) && s.from.Before(at) }
 

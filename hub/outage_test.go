@@ -15,7 +15,7 @@ import (
 )
 
 // A store that is away is not one line in the log for each request: one every ten
-// seconds tells how many others there were.
+// seconds reports how many others there were.
 func TestOutageInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

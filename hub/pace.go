@@ -47,7 +47,7 @@ func (p *pace) note(at topic.Address, err error) {
 	}
 }
 
-// bad tells whether a site is in bad standing.
+// bad reports whether a site is in bad standing.
 func (p *pace) bad(site string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

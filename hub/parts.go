@@ -85,7 +85,7 @@ type Sources interface {
 	Authenticate(ctx context.Context, token registered.Token) (*registered.Grant, error)
 }
 
-// Answers tells what became of notifications.
+// Answers reports what became of notifications.
 type Answers interface {
 	// Answer is ErrNoNotification where there is none of the ID in the topic's log, and
 	// delivery.ErrUnavailable where that cannot be told.

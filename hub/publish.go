@@ -56,7 +56,7 @@ func (h *Hub) publish(w http.ResponseWriter, r *http.Request, media string) erro
 	return h.accept(w, r, at, p, found.miss)
 }
 
-// checkTopic tells whether the topic names this hub. A stranger who wants to know what is not
+// checkTopic reports whether the topic names this hub. A stranger who wants to know what is not
 // remembered makes the hub ask, and has his rate, and his turn at a site in bad standing. A
 // Source, and a topic with subscribers, are not held up by what strangers asked for there.
 func (h *Hub) checkTopic(r *http.Request, at topic.Address, stranger bool) error {
@@ -122,7 +122,7 @@ func selfLink(links []weblink.Link) (at topic.Address, err error) {
 	return at, nil
 }
 
-// named tells whether a rel=hub of the links is this hub. Most write its URL as it is
+// named reports whether a rel=hub of the links is this hub. Most write its URL as it is
 // told.
 func (h *Hub) named(links []weblink.Link) bool {
 	hubs := weblink.Find(links, relHub)

@@ -61,7 +61,7 @@ func (s *source) publish(ctx context.Context, at topic.Address, still func() boo
 	return true, nil
 }
 
-// definitive tells whether a fetch came to the conclusion that what it found is not
+// definitive reports whether a fetch came to the conclusion that what it found is not
 // to be distributed. Every other failure may be over at the next try.
 func definitive(err error) bool {
 	var (
@@ -114,7 +114,7 @@ func (s *source) fetch(
 
 // begin judges the links of an answer before its content is read, but for the
 // beginning that may embed them: anybody may ping anything, and what does not name this
-// hub is not to be sent to it whole. It returns the content, nil where there is none.
+// hub is not to be sent to it whole. It returns the content, nil without one.
 func (s *source) begin(resp *http.Response, at topic.Address) (content io.Reader, links []weblink.Link, err error) {
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, nil, &subscription.Refusal{Reason: "it answers with a Content-Encoding, which was not asked for"}

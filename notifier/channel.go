@@ -82,7 +82,7 @@ func (ch *channel) carryOn(ctx context.Context) error {
 	return nil
 }
 
-// came tells of new events in the journal.
+// came reports new events in the journal.
 func (ch *channel) came(events int) {
 	ch.metrics.events.Add(float64(events))
 	ch.arrived()
@@ -325,7 +325,7 @@ func (ch *channel) setAccepted(n *Notification) {
 	}
 }
 
-// latest is the notification that the hub accepted last; nil if there is none.
+// latest is the notification that the hub accepted last; nil without one.
 func (ch *channel) latest() *Notification {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 	clockLook = time.Minute
 )
 
-// watchClock tells when the clock is in doubt, until ctx ends.
+// watchClock reports when the clock is in doubt, until ctx ends.
 func watchClock(ctx context.Context, clock *wallclock.Clock, doubted prometheus.Gauge, log *slog.Logger) {
 	doubts := false
 	for {

@@ -320,7 +320,7 @@ func lastModified(modified, now time.Time) string {
 	return second.UTC().Format(http.TimeFormat)
 }
 
-// unchanged tells whether the client has the document, by its tag or else by its date
+// unchanged reports whether the client has the document, by its tag or else by its date
 // (RFC 9110 §13.2.2).
 func unchanged(header http.Header, tag string, modified, now time.Time) bool {
 	if len(header.Values("If-None-Match")) > 0 {

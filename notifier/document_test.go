@@ -108,7 +108,7 @@ func TestPackedDocuments(t *testing.T) {
 	}
 }
 
-// watched is a journal that tells when its events are read.
+// watched is a journal that reports when its events are read.
 type watched struct {
 	notifier.Store
 	reads func(from time.Time) error
@@ -128,7 +128,7 @@ func (s *watched) Events(ctx context.Context, set string, from time.Time) iter.S
 	}
 }
 
-// serve asks for a path and tells whether the connection was broken off.
+// serve asks for a path and reports whether the connection was broken off.
 func serve(h http.Handler, w http.ResponseWriter, path, client string) (broken bool) {
 	r := httptest.NewRequest("GET", path, nil)
 	r.RemoteAddr = client

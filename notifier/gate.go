@@ -12,7 +12,7 @@ type gate struct {
 	within []string // take no events from outside
 }
 
-// knows tells whether the event names sets that are served here, and only those.
+// knows reports whether the event names sets that are served here, and only those.
 func (g gate) knows(e *Event) error {
 	if len(e.Sets) == 0 {
 		return &InputError{Field: "sets", Reason: "is missing"}
@@ -25,7 +25,7 @@ func (g gate) knows(e *Event) error {
 	return nil
 }
 
-// admits tells whether the event may come from outside to the sets that it names.
+// admits reports whether the event may come from outside to the sets that it names.
 func (g gate) admits(e *Event) error {
 	if err := g.knows(e); err != nil {
 		return err

@@ -61,7 +61,7 @@ func (n *Notifier) ReadLines(ctx context.Context, r io.Reader, how LineReader) (
 	return taken, nil
 }
 
-// lineBuffered tells whether the next line can be read without waiting for its end.
+// lineBuffered reports whether the next line can be read without waiting for its end.
 func lineBuffered(r *bufio.Reader) bool {
 	buffered, _ := r.Peek(r.Buffered()) // there are so many
 	return bytes.IndexByte(buffered, '\n') >= 0

@@ -99,7 +99,7 @@ func ParseLines(data []byte, limit int) (events []Event, lines []int, err error)
 	return events, lines, nil
 }
 
-// blank tells whether a line has nothing but white space of JSON.
+// blank reports whether a line has nothing but white space of JSON.
 func blank(line []byte) bool { return len(bytes.Trim(line, " \t\r\n")) == 0 }
 
 // event reads one event and judges it.
@@ -122,7 +122,7 @@ func (s *scanner) event() (Event, *InputError) {
 	return e, nil
 }
 
-// object reads an object whose members field reads; it tells whether it knows the
+// object reads an object whose members field reads; it reports whether it knows the
 // name. Names that stand twice are errors.
 func (s *scanner) object(what string, field func(name string) (bool, *InputError)) *InputError {
 	more, err := s.opens('{', '}', what)

@@ -134,7 +134,7 @@ func (ch *channel) accept(ctx context.Context, note Notification, attempts int) 
 	return nil
 }
 
-// renewed tells whether there is another token to try after one was refused.
+// renewed reports whether there is another token to try after one was refused.
 func (ch *channel) renewed(got answer) bool {
 	if ch.n.cfg.Tokens == nil || got.status != http.StatusUnauthorized {
 		return false

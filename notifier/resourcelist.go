@@ -98,7 +98,7 @@ type silent struct{ error }
 func (silent) Error() string   { return "" }
 func (s silent) Unwrap() error { return s.error }
 
-// newest is the Resource List that is served now; nil if there is none.
+// newest is the Resource List that is served now; nil without one.
 func (l *resourceLists) newest() *generation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +122,7 @@ func (l *resourceLists) ask() {
 	await.Wake(l.wake)
 }
 
-// arrived tells of events.
+// arrived reports events.
 func (l *resourceLists) arrived(events int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +143,7 @@ func (l *resourceLists) arrived(events int) {
 	}
 }
 
-// overtaken tells whether there were so many events that the list is hardly of use;
+// overtaken reports whether there were so many events that the list is hardly of use;
 // l.mu is held.
 func (l *resourceLists) overtaken() bool {
 	return len(l.generations) > 0 && l.changes > 0 && l.changes >= l.generations[len(l.generations)-1].resources()
@@ -253,7 +253,7 @@ func (l *resourceLists) every() time.Duration {
 // clampLook bounds a wait: the clock may be set.
 func clampLook(wait time.Duration) time.Duration { return min(wait, longestLook) }
 
-// hasSome tells whether the set has a resource.
+// hasSome reports whether the set has a resource.
 func (l *resourceLists) hasSome(ctx context.Context) (bool, error) {
 	_, all, err := l.ch.n.cfg.Journal.Resources(ctx, l.ch.set)
 	if err != nil {

@@ -72,7 +72,7 @@ func (g *generation) file(n int) string {
 	return filepath.Join(g.dir, name+".xml.gz")
 }
 
-// stored is what is known of part n, or of the Index; nil: there is none.
+// stored is what is known of part n, or of the Index; nil without one.
 func (g *generation) stored(n int) *storedList {
 	if n == 0 {
 		return g.Index

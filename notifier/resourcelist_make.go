@@ -46,7 +46,7 @@ func (l *resourceLists) makeList(ctx context.Context, now time.Time) (_ *generat
 }
 
 // listWriter writes a generation. The entries of a part go to a file of their own first,
-// since what stands before them tells when the part was completed.
+// since what stands before them reports when the part was completed.
 type listWriter struct {
 	lists   *resourceLists
 	g       *generation

@@ -71,7 +71,7 @@ func (s *scanner) take(c byte) *InputError {
 	return nil
 }
 
-// more tells whether a further member follows in an object or array that ends
+// more reports whether a further member follows in an object or array that ends
 // with end, and consumes the comma or the end.
 func (s *scanner) more(end byte) (bool, *InputError) {
 	if s.pos > s.limit {
@@ -88,7 +88,7 @@ func (s *scanner) more(end byte) (bool, *InputError) {
 	return false, fault("expected ',' or %q, found %s", end, s.found())
 }
 
-// opens consumes the start of an object or array and tells whether it has members.
+// opens consumes the start of an object or array and reports whether it has members.
 func (s *scanner) opens(start, end byte, what string) (bool, *InputError) {
 	if s.peek() != start {
 		return false, fault("must be %s, found %s", what, s.found())

@@ -40,7 +40,7 @@ var (
 // MaxReason is the longest reason of a removal, bytes: it goes into the address of a request.
 const MaxReason = 500
 
-// holds tells whether this process holds a subscription.
+// holds reports whether this process holds a subscription.
 func (h *local) holds(id subscription.ID) bool {
 	if h.cfg.Deliveries == nil {
 		return false

@@ -109,12 +109,12 @@ type Config struct {
 	CheckTopic func(topic string) error
 	// Check looks at what a Source serves, as check.Run does; nil: nobody can.
 	Check func(ctx context.Context, places []string, found func(check.Finding)) (check.Summary, error)
-	// Checks and Warnings are those of /readyz; nil: there are none.
+	// Checks and Warnings are those of /readyz; nil without one.
 	Checks   func(ctx context.Context) []Check
 	Warnings func() []string
-	// Connections returns how the connections to callbacks and topics stand; nil: there are none.
+	// Connections returns how the connections to callbacks and topics stand; nil without one.
 	Connections func() send.Connections
-	// Waiting counts the requests that wait to be verified; nil: there are none.
+	// Waiting counts the requests that wait to be verified; nil without one.
 	Waiting func() int
 
 	// Logger is told of every change that an operator makes; nil: nobody is.

@@ -248,7 +248,7 @@ const maxRows = MaxReply / 2
 // rowBudget is what is left of maxRows in an answer.
 type rowBudget struct{ used int }
 
-// fits tells whether one more fits, by the length that it goes with, and counts it in. The first
+// fits reports whether one more fits, by the length that it goes with, and counts it in. The first
 // always does.
 func (r *rowBudget) fits(v any) bool {
 	text, err := encode(v)

@@ -195,7 +195,7 @@ const (
 // verifyWithin is after how long without a verification a listener gives up.
 const verifyWithin = 3 * time.Minute
 
-// look tells what is to be done about a listener whose subscription was asked for last at a
+// look reports what is to be done about a listener whose subscription was asked for last at a
 // time.
 func (d *hubService) look(l *testCallback, asked time.Time) listenState {
 	if len(l.heard) > 0 {

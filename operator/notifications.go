@@ -106,7 +106,7 @@ func notificationOf(topic string, s delivery.Summary) Notification {
 	}
 }
 
-// breaks tells whether the interval of a notification does not begin where that of the one
+// breaks reports whether the interval of a notification does not begin where that of the one
 // before it ended, as far as both are there and cover one.
 func breaks(before, n delivery.Summary) bool {
 	return n.After == before.Seq && before.Until != "" && n.From != "" && before.Until != n.From

@@ -77,7 +77,7 @@ func (h *local) subscriptionRows(ctx context.Context, q SubscriptionQuery) (rows
 	return a, rows.err
 }
 
-// matcher returns what tells whether a query is true of a subscription, but for After.
+// matcher returns what reports whether a query is true of a subscription, but for After.
 func (q SubscriptionQuery) matcher(ctx context.Context, rows *rows) (func(report.Standing) bool, error) {
 	switch q.State {
 	case "", StateBehind, StateIdle, StateReady, StateInFlight, StateFailing:
@@ -199,7 +199,7 @@ func (r *rows) waitingSince(ctx context.Context, key string, settled delivery.Se
 	return s.Accepted
 }
 
-// lagsOver tells whether the first that a subscription has not got was accepted longer ago.
+// lagsOver reports whether the first that a subscription has not got was accepted longer ago.
 // What that is by number is looked for once for each topic.
 func (r *rows) lagsOver(ctx context.Context, s report.Standing, lag time.Duration) bool {
 	if s.Position.Settled >= s.Head || r.err != nil {
@@ -215,7 +215,7 @@ func (r *rows) lagsOver(ctx context.Context, s report.Standing, lag time.Duratio
 }
 
 // lastBefore returns the number of the last notification that is kept and was accepted before
-// a time, 0 where there is none.
+// a time, 0 without one.
 func (h *local) lastBefore(ctx context.Context, key string, t time.Time) (delivery.Seq, error) {
 	state, err := h.cfg.Log.State(ctx, key)
 	if err != nil || state.Head == 0 || state.First > state.Head {

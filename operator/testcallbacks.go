@@ -54,7 +54,7 @@ var _ subscription.Confirmer = (*TestCallbacks)(nil)
 // NewTestCallbacks returns Listeners of which there are none yet.
 func NewTestCallbacks() *TestCallbacks { return &TestCallbacks{all: map[string]*testCallback{}} }
 
-// Owns tells whether a callback is one of the hub's own, be there a listener or not.
+// Owns reports whether a callback is one of the hub's own, be there a listener or not.
 func Owns(callback string) bool { return strings.HasPrefix(callback, ListenOrigin+"/") }
 
 // testCallback is one who listens.
@@ -91,7 +91,7 @@ func (ls *TestCallbacks) shut(l *testCallback) {
 	l.ended = "closed"
 }
 
-// state tells when a lease was granted last, and why nothing more comes.
+// state reports when a lease was granted last, and why nothing more comes.
 func (ls *TestCallbacks) state(l *testCallback) (granted time.Time, lease time.Duration, ended string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

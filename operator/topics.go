@@ -92,7 +92,7 @@ func (h *local) topicCounts(ctx context.Context, digests []digest) ([]digestCoun
 	return found, err
 }
 
-// wants tells which keys a query is about, but for Failing.
+// wants reports which keys a query is about, but for Failing.
 func (q TopicQuery) wants() func(key string) bool {
 	part := strings.ToLower(q.Contains)
 	return func(key string) bool {

@@ -108,7 +108,7 @@ type Step struct {
 	Published int            `json:"published"`
 	Delivered int            `json:"delivered"`
 	Failed    map[string]int `json:"failed"` // attempts by class of failure, those that happened
-	// P50, P90 and P99 are of the time that attempts took, seconds; 0: there were none.
+	// P50, P90 and P99 are of the time that attempts took, seconds; 0 without one.
 	P50 float64 `json:"p50_seconds"`
 	P90 float64 `json:"p90_seconds"`
 	P99 float64 `json:"p99_seconds"`

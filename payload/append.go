@@ -101,7 +101,7 @@ func (e *Entry) validateDatetime() error {
 	return nil
 }
 
-// writable tells whether four digits can tell the year of t.
+// writable reports whether four digits can tell the year of t.
 func writable(t time.Time) bool {
 	const year0, year10000 = -62167219200, 253402300800 // in seconds of Unix
 	seconds := t.Unix()

@@ -98,7 +98,7 @@ func (s *scanner) attrValue(b []byte) ([]byte, error) {
 	return s.references(b)
 }
 
-// hasControl tells of white space other than the space: of what is below it, XML
+// hasControl reports white space other than the space: of what is below it, XML
 // allows nothing else.
 func hasControl(b []byte) bool {
 	for _, c := range b {
@@ -167,7 +167,7 @@ func reference(name []byte) (rune, bool) {
 	return rune(n), true
 }
 
-// IsXMLChar tells whether XML 1.0 can carry r (§2.2).
+// IsXMLChar reports whether XML 1.0 can carry r (§2.2).
 func IsXMLChar(r rune) bool {
 	switch {
 	case r < 0x20:

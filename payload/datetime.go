@@ -57,7 +57,7 @@ type w3c struct {
 	fraction int  // how many digits it has
 }
 
-// complete tells of YYYY-MM-DDThh:mm:ss[.s]Z, which core §7 recommends.
+// complete reports YYYY-MM-DDThh:mm:ss[.s]Z, which core §7 recommends.
 func (w w3c) complete() bool { return w.utc && w.seconds }
 
 // scanDatetime reads the grammar of the W3C note "Date and Time Formats":

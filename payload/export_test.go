@@ -82,7 +82,7 @@ func Plain(h Header) Header {
 // Oddities is how many kinds of them there are.
 const Oddities = int(oddCount)
 
-// Noted tells of each kind whether i noted it.
+// Noted reports each kind whether i noted it.
 func Noted(i *Inspector) (noted [oddCount]bool) {
 	for k, n := range i.noted {
 		noted[k] = n > 0

@@ -124,7 +124,7 @@ func (in *input) fail(kind error, reason string) error {
 	return fmt.Errorf("%w, line %d: %s", kind, in.line, reason)
 }
 
-// begins tells whether the input goes on with prefix.
+// begins reports whether the input goes on with prefix.
 func (in *input) begins(prefix string) bool {
 	// The end of the input, or trouble, shows up where the token is read.
 	_ = in.need(len(prefix))

@@ -85,7 +85,7 @@ func (p *Part) times() spans { return spans{p.From, p.Until, p.At, p.Completed} 
 // a snapshot (core §7, appendix A).
 type spans struct{ from, until, at, completed time.Time }
 
-// validate tells whether the times go together. What is compared is what is
+// validate reports whether the times go together. What is compared is what is
 // written, microseconds.
 func (s spans) validate() error {
 	changes, snapshot := !s.from.IsZero() || !s.until.IsZero(), !s.at.IsZero() ||

@@ -8,7 +8,7 @@ import (
 
 // preamble is what stands before the root element of an XML document.
 type preamble struct {
-	root     string // the root's name without its prefix; empty if there is none
+	root     string // the root's name without its prefix; empty without one
 	rootAt   int    // the character at which the root begins
 	entities bool   // a document type declaration declares entities
 }

@@ -7,7 +7,7 @@ import (
 // This file judges values as most are: one passes whose bytes show at once that it is valid.
 // The rules judge all others; neither accepts what the other refuses.
 
-// webURI tells of most http and https URIs that they are some, and whether any
+// webURI reports most http and https URIs that they are some, and whether any
 // character of them needs an escape: those in ASCII whose host is a name or an
 // address of version 4, without a port.
 func webURI(s string) (known, escapes bool) {
@@ -33,7 +33,7 @@ func webURI(s string) (known, escapes bool) {
 	return uriBytes(s, i)
 }
 
-// uriBytes tells whether all characters of s from i on are such as a URI may have,
+// uriBytes reports whether all characters of s from i on are such as a URI may have,
 // in ASCII, and whether one of them needs an escape. s has at least eight.
 func uriBytes(s string, i int) (fine, escapes bool) {
 	var bad, escape uint64
@@ -50,7 +50,7 @@ func uriBytes(s string, i int) (fine, escapes bool) {
 	return bad == 0, escape != 0
 }
 
-// isHash tells of most hashes that hashRule lets them pass.
+// isHash reports most hashes that hashRule lets them pass.
 func isHash(s string) bool {
 	for {
 		var want int
@@ -77,7 +77,7 @@ func isHash(s string) bool {
 	}
 }
 
-// isSecond tells of YYYY-MM-DDThh:mm:ss[.s+]Z that it is a datetime; of the 31st, and
+// isSecond reports YYYY-MM-DDThh:mm:ss[.s+]Z that it is a datetime; of the 31st, and
 // of the end of February, it does not tell.
 func isSecond(s string) bool {
 	const shape = "0000-00-00T00:00:00Z"
@@ -110,7 +110,7 @@ func two(s string, i int) uint {
 	return 10*tens + units
 }
 
-// isMediaType tells of most media types without parameters that they are some.
+// isMediaType reports most media types without parameters that they are some.
 func isMediaType(s string) bool {
 	i := 0
 	for i < len(s) && class[s[i]]&classToken != 0 {
@@ -119,7 +119,7 @@ func isMediaType(s string) bool {
 	return 0 < i && i < len(s) && s[i] == '/' && isPlainToken(s[i+1:])
 }
 
-// isPlainToken tells of most tokens that they are some.
+// isPlainToken reports most tokens that they are some.
 func isPlainToken(s string) bool {
 	for i := range len(s) {
 		if class[s[i]]&classToken == 0 {

@@ -207,7 +207,7 @@ func (w *raw) linksFrom(text string) []Link {
 	return links
 }
 
-// link returns where the first link of the relation leads, empty if there is none.
+// link returns where the first link of the relation leads, empty without one.
 func (w *raw) link(rel string) string {
 	for _, fs := range w.links {
 		if string(w.get(fs[fRel])) == rel {

@@ -239,7 +239,7 @@ func (r *Reader) entry() error {
 	}
 }
 
-// element tells what the element is whose start tag was read.
+// element reports what the element is whose start tag was read.
 func (r *Reader) element() element {
 	switch r.scan.space() {
 	case spaceSitemap:

@@ -76,7 +76,7 @@ func uriCharsRule(s string) string {
 	return ""
 }
 
-// hasHost tells whether rest, what follows the scheme's colon, has an authority
+// hasHost reports whether rest, what follows the scheme's colon, has an authority
 // with a host, and a port in digits if it has one.
 func hasHost(rest string) bool {
 	rest, ok := strings.CutPrefix(rest, "//")

@@ -43,7 +43,7 @@ func FuzzScanner(f *testing.F) {
 	})
 }
 
-// beyondEncodingXML tells of what the two are known to see differently: names
+// beyondEncodingXML reports what the two are known to see differently: names
 // outside ASCII, XML versions, and uses of the name xmlns in odd places.
 func beyondEncodingXML(doc string) bool {
 	for i := range len(doc) {

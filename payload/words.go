@@ -79,7 +79,7 @@ func literal(b []byte) bool {
 	return found&highs == 0
 }
 
-// hexWords tells whether s, of a multiple of eight bytes, is hexadecimal.
+// hexWords reports whether s, of a multiple of eight bytes, is hexadecimal.
 func hexWords(s string) bool {
 	var bad uint64
 	for i := 0; i+8 <= len(s); i += 8 {

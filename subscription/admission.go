@@ -43,7 +43,7 @@ func (d *docket) enter(r Request, client string, known bool) (release func(), er
 	}, nil
 }
 
-// full tells whether there is no room for one more. The caller holds mu.
+// full reports whether there is no room for one more. The caller holds mu.
 func (d *docket) full(known bool) bool {
 	room := d.cfg.MaxPending
 	if !known {
@@ -52,7 +52,7 @@ func (d *docket) full(known bool) bool {
 	return len(d.jobs)+d.reserved >= room
 }
 
-// crowded tells whether there is no room for one more of the client or for the sites;
+// crowded reports whether there is no room for one more of the client or for the sites;
 // at is whom the request would wait for first. The caller holds mu.
 func (d *docket) crowded(r Request, at laneKey, client string) error {
 	if client != "" && d.waits.clients[client] >= d.cfg.MaxPendingPerClient ||

@@ -133,7 +133,7 @@ func (c Config) renewalTime() time.Duration {
 	return 2 * time.Duration(c.Retries+1) * (c.AskTimeout + c.RetryMax)
 }
 
-// Validate tells whether a Service can work with these limits.
+// Validate reports whether a Service can work with these limits.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	if err := c.Lease.Validate(); err != nil {

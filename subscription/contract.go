@@ -26,7 +26,7 @@ type Later struct {
 	After time.Duration
 }
 
-// Error tells what is in the way.
+// Error reports what is in the way.
 func (l *Later) Error() string { return l.Err.Error() }
 
 // Unwrap returns Err.

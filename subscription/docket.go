@@ -103,7 +103,7 @@ func (d *docket) tenancies() map[Shard]*tenancy {
 	return all
 }
 
-// stays tells whether the shard has been this process's ever since.
+// stays reports whether the shard has been this process's ever since.
 func (d *docket) stays(shard Shard, t *tenancy) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -227,7 +227,7 @@ func (d *docket) disown(r Request) {
 	}
 }
 
-// counts tells whether the job is the one that counts for its ID. Under the lock
+// counts reports whether the job is the one that counts for its ID. Under the lock
 // of the books that stays so.
 func (d *docket) counts(j *job) bool {
 	d.mu.Lock()
@@ -235,7 +235,7 @@ func (d *docket) counts(j *job) bool {
 	return d.jobs[j.req.ID] == j
 }
 
-// mayWrite tells whether the job counts, and if so that it is being written: it is
+// mayWrite reports whether the job counts, and if so that it is being written: it is
 // not cancelled then because its shard is lost.
 func (d *docket) mayWrite(j *job) bool {
 	d.mu.Lock()
@@ -266,7 +266,7 @@ func (d *docket) note(site laneKey, a attitude) {
 	d.queue.note(site, a, time.Now())
 }
 
-// start gives every job that may run a goroutine, which advances it, and tells when there may
+// start gives every job that may run a goroutine, which advances it, and reports when there may
 // be another.
 func (d *docket) start(work context.Context, advance func(context.Context, *job) move) (next time.Time, any bool) {
 	d.mu.Lock()

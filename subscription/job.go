@@ -122,7 +122,7 @@ func (j *job) stored() []Request {
 	return all
 }
 
-// knows tells whether a request with the token is the job's own or a stray.
+// knows reports whether a request with the token is the job's own or a stray.
 func (j *job) knows(token uuid.UUID) bool {
 	return !j.bare && j.req.Token == token || slices.Contains(j.strays, token)
 }
@@ -201,6 +201,6 @@ func (j *job) storeAgain() time.Duration {
 	return j.storeAttempts.NextBackOff()
 }
 
-// noAnswer tells whether the error says that the callback did not answer; one of
+// noAnswer reports whether the error says that the callback did not answer; one of
 // an unknown kind does, so that no subscriber loses by it.
 func noAnswer(err error) bool { return err != nil && !errors.Is(err, ErrNoIntent) }

@@ -39,7 +39,7 @@ func (l LeaseRules) withDefaults() LeaseRules {
 	return l
 }
 
-// Validate tells whether the rules can be kept.
+// Validate reports whether the rules can be kept.
 func (l LeaseRules) Validate() error {
 	l = l.withDefaults()
 	for _, f := range []struct {

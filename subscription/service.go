@@ -217,7 +217,7 @@ func (s *Service) Deny(ctx context.Context, sub Subscription, reason string) err
 // Remove ends a subscription whose callback said 410 (WebSub §7) and is told
 // nothing. When it returns without an error the Roster has heard what holds:
 // Ended, or Activated with the subscription that stands because it was renewed
-// since sub was read. removed tells whether this call, or one before it that
+// since sub was read. removed reports whether this call, or one before it that
 // seemed to fail, ended it.
 //
 // After an error it is not known whether the subscription is gone, and the call

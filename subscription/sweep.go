@@ -122,7 +122,7 @@ func (s *sweeper) renewing(ctx context.Context, sub Subscription, now time.Time)
 }
 
 // end removes the subscriptions, but for those that are being renewed, or were
-// renewed or ended since they were read, and tells how many. It removes none where
+// renewed or ended since they were read, and reports how many. It removes none where
 // the shard is lost meanwhile, or may be: its next owner sees to them.
 func (s *sweeper) end(ctx context.Context, shard Shard, t *tenancy, subs []Subscription, now time.Time) (int, error) {
 	var removed atomic.Int64

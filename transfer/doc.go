@@ -72,7 +72,7 @@ type Source struct {
 //
 // A topic's notifications are put in order, and all of them before its state.
 type Target interface {
-	// Empty tells whether nothing at all is kept.
+	// Empty reports whether nothing at all is kept.
 	Empty(ctx context.Context) (bool, error)
 	// PutMembers stores subscriptions with their positions.
 	PutMembers(ctx context.Context, members []delivery.Member) error

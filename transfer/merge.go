@@ -77,7 +77,7 @@ func (m *merger) idAt(ctx context.Context, t delivery.TopicState) (uuid.UUID, er
 	return n.ID, nil
 }
 
-// notification tells whether the target has it. Those after the target's last are
+// notification reports whether the target has it. Those after the target's last are
 // new, once that one has been seen in the stream.
 func (m *merger) notification(n *delivery.Notification) (known bool, err error) {
 	switch {

@@ -78,7 +78,7 @@ func checkData(data string, logger *slog.Logger) error {
 	return nil
 }
 
-// warnExposed tells of a data directory that others can read.
+// warnExposed reports a data directory that others can read.
 func warnExposed(data string, logger *slog.Logger) {
 	for _, warning := range machine.ExposedDirectory("--data", data) {
 		logger.Warn(warning)

@@ -74,7 +74,7 @@ func (l *listener) awaitLast() {
 			return false
 		}
 		var last given
-		_ = json.Unmarshal([]byte(out[len(out)-1]), &last) // heard tells of it
+		_ = json.Unmarshal([]byte(out[len(out)-1]), &last) // heard reports it
 		return last.said.String() == want.String() && last.Via != "resourcelist"
 	})
 }

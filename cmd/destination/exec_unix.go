@@ -16,7 +16,7 @@ func shellOf() (name, flag string) { return "/bin/sh", "-c" }
 // number of a group is not given anew while somebody is in it; who has ended is in it until its
 // parent, or the system's first process, has asked for its status.)
 func inOwnGroup(cmd *exec.Cmd, grace time.Duration) (end func()) {
-	const look = 20 * time.Millisecond // nobody tells when a group is gone
+	const look = 20 * time.Millisecond // nobody reports when a group is gone
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var told time.Time
 	cmd.Cancel = func() error {

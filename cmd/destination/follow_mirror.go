@@ -54,7 +54,7 @@ func (h *following) mirrored(ctx context.Context) (outlet, error) {
 	}, nil
 }
 
-// startAnew tells whether a mirror is to begin with a baseline though there is a position: changes were
+// startAnew reports whether a mirror is to begin with a baseline though there is a position: changes were
 // handed on to somebody else up to there. Who has chosen another --start does without.
 func (h *following) startAnew(ctx context.Context, m *mirror.Mirror) (bool, error) {
 	begun, err := m.Begun(ctx)

@@ -16,7 +16,7 @@ const (
 	progressInLog      = 30 * time.Second
 )
 
-// showProgress tells how far a mirror has come until the returned end is called: in one line of
+// showProgress reports how far a mirror has come until the returned end is called: in one line of
 // a terminal that changes, or now and then in the log.
 func showProgress(what string, m *mirror.Mirror, in surroundings) (end func()) {
 	screen, _ := in.stderr.(*program.Screen)

@@ -111,13 +111,13 @@ func (p *pull) advance(ctx context.Context, to follow.Position) error {
 	return p.mirror.Begin(ctx)
 }
 
-// chosen tells whether what is outside of --base is so by the operator's choice.
+// chosen reports whether what is outside of --base is so by the operator's choice.
 func (p *pull) chosen() bool { return len(p.Base) > 0 }
 
 // maxListed is how many resources that failed are named at the end.
 const maxListed = 20
 
-// summary tells what became of a run, and whether all is well: as text, or as one object.
+// summary reports what became of a run, and whether all is well: as text, or as one object.
 func (p *pull) summary(ctx context.Context, what string, asJSON bool) error {
 	counts, bad, err := p.mirror.Counts(ctx, maxListed)
 	if err != nil {

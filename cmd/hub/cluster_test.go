@@ -45,7 +45,7 @@ type cluster struct {
 // outage is a stretch of time in which something was wrong.
 type outage struct{ from, to time.Time }
 
-// excuses tells whether what had arrived at first may arrive again: it was not
+// excuses reports whether what had arrived at first may arrive again: it was not
 // recorded yet when the trouble began, or a process that had it in flight goes on
 // as the trouble ends.
 func (t outage) excuses(first, again time.Time) bool {

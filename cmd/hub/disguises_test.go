@@ -358,7 +358,7 @@ func (h *networkHub) mustBeActive(t *testing.T, topic, callback string) {
 // saidAtOnce are the statuses of what is refused at once.
 var saidAtOnce = map[string]string{bad: "400", forbidden: "403"}
 
-// asCallback subscribes with the URL as callback and tells what became of it.
+// asCallback subscribes with the URL as callback and reports what became of it.
 func (h *networkHub) asCallback(t *testing.T, i int, callback, meets string) string {
 	t.Helper()
 	topic := h.topic(fmt.Sprintf("of-%d", i))
@@ -381,7 +381,7 @@ func (h *networkHub) asCallback(t *testing.T, i int, callback, meets string) str
 	return "202, then " + outcome
 }
 
-// asTopic subscribes to the URL and tells what its callback heard of it.
+// asTopic subscribes to the URL and reports what its callback heard of it.
 func (h *networkHub) asTopic(t *testing.T, i int, topic, meets string) string {
 	t.Helper()
 	name := fmt.Sprintf("heard-%d", i)
@@ -413,7 +413,7 @@ func (h *networkHub) asPublished(t *testing.T, topic, meets string) string {
 	return status
 }
 
-// asPinged pings the URL and tells what became of its fetch.
+// asPinged pings the URL and reports what became of its fetch.
 func (h *networkHub) asPinged(t *testing.T, i int, topic, meets string) string {
 	t.Helper()
 	status := h.ping(t, topic)

@@ -42,7 +42,7 @@ func newFullDisk() *fullDisk {
 	return d
 }
 
-// GetDiskUsage tells what is free.
+// GetDiskUsage reports what is free.
 func (d *fullDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	usage := vfs.DiskUsage{AvailBytes: 1 << 40, TotalBytes: 1 << 40}
 	if d.full.Load() {

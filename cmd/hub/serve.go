@@ -47,7 +47,7 @@ type serving struct {
 	logger   *slog.Logger
 	public   *program.Listener
 	operator *program.Listener
-	reloads  *program.Reloader // nil: there are none
+	reloads  *program.Reloader // nil without one
 	screen   *program.Screen   // nil: nobody looks on
 	metrics  *prometheus.Registry
 }

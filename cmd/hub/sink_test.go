@@ -132,7 +132,7 @@ func (s *sink) await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// has tells whether the callback got the body. The caller holds s.mu.
+// has reports whether the callback got the body. The caller holds s.mu.
 func (s *sink) has(callback, body string) bool {
 	for i := len(s.got[callback]) - 1; i >= 0; i-- {
 		if s.got[callback][i].body == body {

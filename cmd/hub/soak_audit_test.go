@@ -267,7 +267,7 @@ func (s *soak) lostShard(u *soakSubscriber, first, again *soakArrival) bool {
 	})
 }
 
-// nearest tells when the trouble next to an arrival was, as it excuses nothing.
+// nearest reports when the trouble next to an arrival was, as it excuses nothing.
 func (s *soak) nearest(at time.Time) string {
 	if len(s.troubles) == 0 {
 		return "there was no trouble"

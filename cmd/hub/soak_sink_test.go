@@ -120,7 +120,7 @@ func (u *soakSubscriber) accept(r *http.Request, body string, lost bool) {
 	s.cond.Broadcast()
 }
 
-// signed tells whether a body is signed with the secret.
+// signed reports whether a body is signed with the secret.
 func signed(signature, secret, body string) bool {
 	methods := map[string]func() hash.Hash{"sha1": sha1.New, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New}
 	method, sum, _ := strings.Cut(signature, "=")
@@ -132,7 +132,7 @@ func signed(signature, secret, body string) bool {
 	return hex.EncodeToString(mac.Sum(nil)) == sum
 }
 
-// serveTopic answers for every topic. That of pings tells which ping was the last.
+// serveTopic answers for every topic. That of pings reports which ping was the last.
 func (s *soak) serveTopic(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Link", fmt.Sprintf(`<http://%s%s>; rel="self", <%s>; rel="hub"`, r.Host, r.URL.Path, s.hubURL))
 	w.Header().Set("Content-Type", "text/plain")

@@ -99,7 +99,7 @@ func (s *soak) publishContent(stop <-chan struct{}, topic string, publisher int,
 	}
 }
 
-// next waits for the time between two publications, and tells whether there is to be
+// next waits for the time between two publications, and reports whether there is to be
 // another.
 func (s *soak) next(stop <-chan struct{}) bool {
 	select {

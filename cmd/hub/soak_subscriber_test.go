@@ -52,7 +52,7 @@ func (u *soakSubscriber) live(stop <-chan struct{}) {
 	}
 }
 
-// rest waits for some time between the two, and tells whether life goes on.
+// rest waits for some time between the two, and reports whether life goes on.
 func (u *soakSubscriber) rest(stop <-chan struct{}, least, most time.Duration) bool {
 	select {
 	case <-stop:
@@ -154,7 +154,7 @@ func (u *soakSubscriber) missing(p *soakPeriod, until time.Time) (missing []*soa
 	return missing
 }
 
-// haveCome takes those that have come from the list, and tells whether all have. mu
+// haveCome takes those that have come from the list, and reports whether all have. mu
 // is held.
 func (u *soakSubscriber) haveCome(missing *[]*soakPublication) bool {
 	for len(*missing) > 0 && u.seen[(*missing)[0].id] {

@@ -236,7 +236,7 @@ func (s *soak) publishAll(all *sync.WaitGroup, stop <-chan struct{}) {
 	all.Go(func() { s.pingOn(stop) })
 }
 
-// enough tells whether there was enough of everything, or no more time for it.
+// enough reports whether there was enough of everything, or no more time for it.
 func (s *soak) enough(took time.Duration) bool {
 	_, failed := s.faults()
 	s.mu.Lock()
@@ -285,7 +285,7 @@ func (s *soak) settle() {
 	}
 }
 
-// settleRunning is settle of the processes that run on. It tells whether all was well.
+// settleRunning is settle of the processes that run on. It reports whether all was well.
 func (s *soak) settleRunning() bool {
 	const hub = "which runs on"
 	s.t.Helper()
@@ -315,7 +315,7 @@ func (s *soak) publishEnd(n int) {
 	}
 }
 
-// allSettled tells whether the hubs have every shard, and no request waits.
+// allSettled reports whether the hubs have every shard, and no request waits.
 func (s *soak) allSettled() bool {
 	shards, pending := 0, 0
 	for _, p := range s.hubs {
@@ -333,7 +333,7 @@ func (s *soak) allSettled() bool {
 }
 
 // awaitAll waits until everybody who is subscribed has got what was accepted, from a
-// hub of a kind, and tells whether that came in time.
+// hub of a kind, and reports whether that came in time.
 func (s *soak) awaitAll(hub string) bool {
 	now := time.Now()
 	missing := map[*soakSubscriber][]*soakPublication{}

@@ -52,7 +52,7 @@ func (s *schedule) age(now int64) (next int64) {
 // earlyPart is what part of SlowAfter an attempt keeps its slot for where others have none.
 const earlyPart = 20
 
-// slotsShort tells whether somebody could start if there were a slot. mu is held.
+// slotsShort reports whether somebody could start if there were a slot. mu is held.
 func (s *schedule) slotsShort() bool {
 	return s.flights.inSlots[fresh]+s.flights.inSlots[again] >= s.cfg.MaxInFlight &&
 		(s.rings[fresh].head != nil || s.rings[again].head != nil && s.flights.retriesFree())

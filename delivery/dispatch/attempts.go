@@ -177,7 +177,7 @@ func (a *attempts) try(ctx context.Context, f *flight) {
 	}
 }
 
-// judge tells whether a notification is given up after an attempt that failed.
+// judge reports whether a notification is given up after an attempt that failed.
 func (a *attempts) judge(ctx context.Context, f *flight) {
 	n, r := f.note.n, &f.result
 	if a.log.Enabled(ctx, slog.LevelDebug) {
@@ -204,7 +204,7 @@ func (a *attempts) judge(ctx context.Context, f *flight) {
 // tried while it grew old. Fewer do where RetryFor has no room for the pauses between them.
 const fewestTries = replayTries
 
-// isOver tells whether a notification is not tried any more. What was accepted in the
+// isOver reports whether a notification is not tried any more. What was accepted in the
 // future, by a clock that was wrong, is tried for as long as RetryFor of pauses takes.
 func (a *attempts) isOver(accepted time.Time, attempts uint32) bool {
 	through, age := a.cfg.pauses(attempts) > a.cfg.RetryFor, a.ageOf(accepted)

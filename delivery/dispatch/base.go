@@ -57,7 +57,7 @@ func timeOf(ns int64) time.Time {
 // beginning and one of its end.
 type trouble struct {
 	mu     sync.Mutex
-	since  time.Time // guarded by mu; zero: there is none
+	since  time.Time // guarded by mu; zero without one
 	latest time.Time // guarded by mu: the latest failure
 	failed int       // guarded by mu
 }

@@ -195,12 +195,12 @@ func (b *bodies) unbook(t *followed, from delivery.Seq, c claim) {
 	}
 }
 
-// fits tells whether there is room for a body of that many counted bytes. mu is held.
+// fits reports whether there is room for a body of that many counted bytes. mu is held.
 func (b *bodies) fits(size int64, careful bool) bool {
 	return within(b.held, size, b.cfg.MaxBytes) && (!careful || b.spares(size))
 }
 
-// spares tells whether a body is within what careful attempts may bring in. mu is held.
+// spares reports whether a body is within what careful attempts may bring in. mu is held.
 func (b *bodies) spares(size int64) bool {
 	return within(b.careful, size, b.cfg.MaxBytes/2)
 }

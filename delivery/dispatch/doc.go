@@ -6,7 +6,7 @@
 //
 // A topic has a log: accepted notifications in order, each with a sequence
 // number. Publishing appends one record, whatever the number of subscribers. Numbers
-// rise, and a notification tells what came before it (Notification.After). A
+// rise, and a notification reports what came before it (Notification.After). A
 // subscription has a cursor: the sequence number up to which it is settled,
 // that is delivered, or given up and recorded as a gap. A subscription whose
 // cursor is behind the head of its topic's log has work; nothing is written

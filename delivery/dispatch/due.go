@@ -37,7 +37,7 @@ func (h *dueHeap) drop(e *entry) {
 	}
 }
 
-// earliest returns when the first entry is due; 0: there is none.
+// earliest returns when the first entry is due; 0 without one.
 func (h dueHeap) earliest() int64 {
 	if len(h) == 0 {
 		return 0

@@ -49,7 +49,7 @@ func addSubscription(ctx context.Context, db *pebblestore.DB, sub subscription.S
 	return db.Subscriptions().Activate(ctx, r, sub)
 }
 
-// counting is a Dispatcher that tells when it owns every shard.
+// counting is a Dispatcher that reports when it owns every shard.
 type counting struct {
 	*dispatch.Dispatcher
 	*subscription.Surety

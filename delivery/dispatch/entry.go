@@ -131,13 +131,13 @@ func (e *entry) lane() lane {
 	return fresh
 }
 
-// hurried tells whether the next attempt is made before its time, because an operator wants it.
+// hurried reports whether the next attempt is made before its time, because an operator wants it.
 func (e *entry) hurried() bool { return e.rare != nil && e.rare.due < 0 }
 
-// gone tells whether the callback said 410, and the end is still to be stored.
+// gone reports whether the callback said 410, and the end is still to be stored.
 func (e *entry) gone() bool { return e.rare != nil && e.rare.gone }
 
-// replay returns the replay that is under way, nil if there is none.
+// replay returns the replay that is under way, nil without one.
 func (e *entry) replay() *replay {
 	if e.rare == nil {
 		return nil
@@ -160,7 +160,7 @@ func (e *entry) from() delivery.Seq {
 	return e.settled + 1
 }
 
-// behind tells whether there is something to send, as far as is known.
+// behind reports whether there is something to send, as far as is known.
 func (e *entry) behind() bool { return e.settled < e.topic.head || e.replay() != nil }
 
 // tidy gives back the place of what is rare where there is nothing of it.

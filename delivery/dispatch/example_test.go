@@ -56,7 +56,7 @@ func ExampleDispatcher() {
 	}
 
 	// The shards are handed back after deliveries have ended and are saved. The
-	// Dispatcher and its Surety are their Holder; counting tells when it has all of them.
+	// Dispatcher and its Surety are their Holder; counting reports when it has all of them.
 	ctx, stop := context.WithCancel(context.Background())
 	owning, handBack := context.WithCancel(context.Background())
 	ended := make(chan error, 2)

@@ -216,7 +216,7 @@ func (fs *flights) leaveSlow(f *flight) {
 	}
 }
 
-// maySlow tells whether a flight may leave its slot: a host may have a quarter
+// maySlow reports whether a flight may leave its slot: a host may have a quarter
 // of the slow attempts, and retries half of what there is.
 func (fs *flights) maySlow(f *flight) bool {
 	all, ofHost := fs.cfg.MaxSlow, fs.cfg.slowPerHost()
@@ -232,7 +232,7 @@ func (fs *flights) underWay() int {
 	return fs.inSlots[fresh] + fs.inSlots[again] + fs.slow[fresh] + fs.slow[again]
 }
 
-// retriesFree tells whether there is a slot that a retry may have.
+// retriesFree reports whether there is a slot that a retry may have.
 func (fs *flights) retriesFree() bool {
 	return fs.inSlots[again] < max(1, fs.cfg.MaxInFlight/4)
 }

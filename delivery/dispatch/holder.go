@@ -23,7 +23,7 @@ type holder struct {
 	handedOver time.Time     // the end of the latest Lost
 }
 
-// Activated tells of a subscription that became active or was renewed. A
+// Activated reports a subscription that became active or was renewed. A
 // renewal keeps its position. It is ignored where another process owns the shard.
 func (h *holder) Activated(sub subscription.Subscription) {
 	h.table.mu.Lock()

@@ -17,7 +17,7 @@ type host struct {
 	trouble hostTrouble
 }
 
-// room tells whether a host may have one more attempt in a lane. Retries get a
+// room reports whether a host may have one more attempt in a lane. Retries get a
 // quarter of its slots; where there is but one, the lanes take turns.
 func (h *host) room(l lane) bool {
 	free := h.limit - h.young[fresh] - h.young[again]
@@ -31,7 +31,7 @@ func (h *host) room(l lane) bool {
 	return !taken && h.young[again] < max(1, h.limit/4)
 }
 
-// careful tells whether an attempt may hold its body for long.
+// careful reports whether an attempt may hold its body for long.
 func (h *host) careful(l lane) bool { return l == again || h.slow > 0 }
 
 // shrink halves what a host may have, once for each generation of attempts:

@@ -9,7 +9,7 @@ import (
 	"carillon/subscription"
 )
 
-// land settles a flight and returns the worker's next one, nil if there is none.
+// land settles a flight and returns the worker's next one, nil without one.
 func (a *attempts) land(ctx context.Context, f *flight) *flight {
 	if f.result.tried {
 		ended := a.now() // noted without the mutex, for which many wait

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// publisher appends to the logs, and takes note of what was appended.
+// publisher appends to the logs, and records what was appended.
 type publisher struct {
 	*base
 	table     *table

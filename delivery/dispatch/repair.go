@@ -140,7 +140,7 @@ func (rep *repairs) replayable(id subscription.ID) (at topic.Address, settled de
 	return topic.Stored(e.topicURL(), e.topic.key), e.settled, nil
 }
 
-// checkKept tells whether a log has what is to be replayed.
+// checkKept reports whether a log has what is to be replayed.
 func (rep *repairs) checkKept(ctx context.Context, at topic.Address, from, end delivery.Seq) error {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()

@@ -35,7 +35,7 @@ func (a *attempts) tryAgain(ctx context.Context, f *flight, r *replay) {
 	}
 }
 
-// judgeReplay tells whether a replay passes over a notification, or ends, after an
+// judgeReplay reports whether a replay passes over a notification, or ends, after an
 // attempt that failed.
 func (a *attempts) judgeReplay(f *flight, r *replay) {
 	over := func(attempts uint32) bool {

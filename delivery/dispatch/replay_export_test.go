@@ -33,5 +33,5 @@ func (p *Replaying) Next() delivery.Seq { return p.r.next }
 func (p *Replaying) Deliver(to delivery.Seq, at time.Time) []delivery.Gap { return p.r.deliver(to, at) }
 func (p *Replaying) Pass(to delivery.Seq) []delivery.Gap                  { return p.r.pass(to) }
 
-// Gapped tells whether gaps are left, at the end.
+// Gapped reports whether gaps are left, at the end.
 func (p *Replaying) Gapped() bool { return p.r.others }

@@ -67,7 +67,7 @@ func (s *schedule) admit(nt *note, users int, c claim) (*note, error) {
 	return nt, nil
 }
 
-// open tells whether there is room for a body, and nobody who came before waits for
+// open reports whether there is room for a body, and nobody who came before waits for
 // it. mu is held.
 func (s *schedule) open(size int64, c claim) bool {
 	if size == 0 || c.look {
@@ -79,7 +79,7 @@ func (s *schedule) open(size int64, c claim) bool {
 	return c.turn || s.firstParked(s.now()) == nil && s.lines.parked[careLane(c.careful)].head == nil
 }
 
-// outstays tells whether a body has been held for long enough, as others wait. mu is held.
+// outstays reports whether a body has been held for long enough, as others wait. mu is held.
 func (s *schedule) outstays(nt *note) bool {
 	return nt != nil && nt.users > 0 && nt.counted() > 0 && time.Since(nt.since) > sharedFor &&
 		!s.lines.empty()
@@ -138,7 +138,7 @@ func (s *schedule) firstParked(now int64) *entry {
 	return nil
 }
 
-// front returns the first one of a line, nil if there is none: without those that may
+// front returns the first one of a line, nil without one: without those that may
 // not start any more, or belong into the other line by now. mu is held.
 func (s *schedule) front(l lane, now int64) *entry {
 	for range maxLooks {

@@ -220,7 +220,7 @@ func (s *schedule) take(l lane, now int64) *flight {
 }
 
 // nextOf takes the first entry out of a host's queue that may start, with its note
-// if that is in memory; nil if there is none.
+// if that is in memory; nil without one.
 func (s *schedule) nextOf(h *host, l lane, now int64) (*entry, *note) {
 	for e := h.queue[l].pop(); e != nil; e = h.queue[l].pop() {
 		if !s.eligible(e, now) {
@@ -235,7 +235,7 @@ func (s *schedule) nextOf(h *host, l lane, now int64) (*entry, *note) {
 	return nil, nil
 }
 
-// eligible tells whether an entry that was in a queue may start; if not, it is in none
+// eligible reports whether an entry that was in a queue may start; if not, it is in none
 // any more. mu is held.
 func (s *schedule) eligible(e *entry, now int64) bool {
 	if e.state != ready {

@@ -385,7 +385,7 @@ func TestIdleSubscriptions(t *testing.T) {
 	}
 }
 
-// BenchmarkIdleSubscription tells what one more subscription takes.
+// BenchmarkIdleSubscription reports what one more subscription takes.
 func BenchmarkIdleSubscription(b *testing.B) {
 	d, err := dispatch.New(dispatch.Config{}, newEngine().stores(), newEngine(), &attempts{}, nil, nil)
 	if err != nil {

@@ -49,7 +49,7 @@ func (tb *table) shardOf(e *entry) *shardTable {
 // was lost and gained again has another table, perhaps under the same epoch. mu is held.
 func (tb *table) stays(sh *shardTable) bool { return tb.shards[sh.tenure.Shard] == sh }
 
-// holds tells whether a shard is held as it was: then what a flush has saved of it since
+// holds reports whether a shard is held as it was: then what a flush has saved of it since
 // is stored, and else it may have been refused.
 func (tb *table) holds(sh *shardTable) bool {
 	tb.mu.Lock()
@@ -203,7 +203,7 @@ func (tb *table) forgetTopic(t *followed) {
 
 // leaveTopic remembers a topic that nobody here subscribes to any more as a shard was
 // dropped: it often comes back with a shard, above all where the engine was
-// restarted, and what is known of its log tells whether that has lost something.
+// restarted, and what is known of its log reports whether that has lost something.
 // mu is held.
 func (tb *table) leaveTopic(t *followed) {
 	if tb.left[0] == nil {

@@ -26,7 +26,7 @@ func (s *EntrySet) Get(id subscription.ID) (at int32, found bool) {
 }
 
 // Each walks as a survey does that holds the mutex for one slot at a time, and calls
-// between after each. It tells whether it may have missed some.
+// between after each. It reports whether it may have missed some.
 func (s *EntrySet) Each(f func(subscription.ID), between func()) (moved bool) {
 	before := s.set.moved
 	for i := len(s.set.slots) - 1; i >= 0 && s.set.moved == before; i-- {

@@ -63,7 +63,7 @@ func (l *hostLines) watch(h *host, o *send.Outcome, now int64) (news hostNews) {
 	return news
 }
 
-// mayTell tells whether there is room for one more line in this minute. mu is held.
+// mayTell reports whether there is room for one more line in this minute. mu is held.
 func (l *hostLines) mayTell(now int64) bool {
 	if now-l.since >= int64(time.Minute) || now < l.since {
 		*l = hostLines{since: now}

@@ -112,7 +112,7 @@ func (v *view) topicsOf(key string) []*followed {
 
 // eachOf calls f under mu for the entries of topics that are in shards which are read, as
 // backward does: none is missed that is there throughout, some come twice where others
-// end. After each stretch it calls between, without mu, which tells whether to go on.
+// end. After each stretch it calls between, without mu, which reports whether to go on.
 func (v *view) eachOf(ctx context.Context, topics []*followed, f func(e *entry), between func() (bool, error)) error {
 	end := -1 // of what is still to come of topics[0]; -1: all
 	for len(topics) > 0 {
@@ -144,7 +144,7 @@ func (v *view) eachOf(ctx context.Context, topics []*followed, f func(e *entry),
 	return nil
 }
 
-// seen tells whether an entry is in a shard that is read. mu is held.
+// seen reports whether an entry is in a shard that is read. mu is held.
 func (v *view) seen(e *entry) bool {
 	sh := v.table.shardOf(e)
 	return sh != nil && !sh.loading

@@ -16,7 +16,7 @@ func (tb *table) eachTopic(f func(t *followed)) {
 }
 
 // backward calls some for stretches of a list from its end to the front, under mu,
-// with a bound on the index that is looked at next. size tells how long the list is by
+// with a bound on the index that is looked at next. size reports how long the list is by
 // now. An element that is removed meanwhile gives its place to the last one, which was
 // looked at already: so none is missed that is there throughout, and some may be seen
 // twice.

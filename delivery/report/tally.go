@@ -51,7 +51,7 @@ type Look struct {
 	Failing        bool         // the last attempt failed
 }
 
-// fate tells what became of a notification after the start, given the gaps.
+// fate reports what became of a notification after the start, given the gaps.
 func (l *Look) fate(seq delivery.Seq, gaps []delivery.Gap) Fate {
 	if seq <= l.Settled {
 		i := slices.IndexFunc(

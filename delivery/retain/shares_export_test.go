@@ -3,7 +3,7 @@ package retain
 // MaxKnownSites bounds the topics whose sites are remembered.
 const MaxKnownSites = maxKnownSites
 
-// ShareOut tells what is left of logs, given by their sites and sizes, and whether there
+// ShareOut reports what is left of logs, given by their sites and sizes, and whether there
 // is one site only.
 func ShareOut(of []int, sizes []int64, bound int64) (left []int64, alone bool) {
 	var logs []holding

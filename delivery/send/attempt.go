@@ -114,7 +114,7 @@ func plainAuthority(host string) (secure bool, authority string) {
 	return secure, authority
 }
 
-// plainTarget tells whether what follows the host in a callback is, byte for byte, what
+// plainTarget reports whether what follows the host in a callback is, byte for byte, what
 // stands in the request line.
 func plainTarget(rest string) bool {
 	if rest == "" || rest[0] != '/' || strings.HasPrefix(rest, "//") {
@@ -145,7 +145,7 @@ type Inside struct {
 	Body   []byte
 }
 
-// isInside tells whether an attempt goes to a callback inside of the hub.
+// isInside reports whether an attempt goes to a callback inside of the hub.
 func (a *Attempt) isInside(secure bool, authority string) bool {
 	if a.Host != nil {
 		return a.Host.inside

@@ -21,7 +21,7 @@ type Outcome struct {
 	// Class is never ClassNone, unless the context was cancelled: then it is
 	// not known what came of it and nothing is held against the callback.
 	Class delivery.Class
-	// Status is the status code of the answer, 0 where there was none.
+	// Status is the status code of the answer, 0 without one.
 	Status int
 	// RetryAfter is how long the callback asked to be left alone, 0 if it did not.
 	RetryAfter time.Duration
@@ -46,7 +46,7 @@ func classOfStatus(code int) delivery.Class {
 	return delivery.ClassProtocol
 }
 
-// classOfError tells why there was no answer.
+// classOfError reports why there was no answer.
 func classOfError(err error) delivery.Class {
 	var (
 		dnsErr  *net.DNSError

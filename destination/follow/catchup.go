@@ -22,7 +22,7 @@ type finding struct {
 	err      error     // why not more
 }
 
-// final tells whether nobody has what is missing; tired, that all were asked often enough.
+// final reports whether nobody has what is missing; tired, that all were asked often enough.
 func (d *finding) final(tired bool) bool { return !d.later && (tired || !d.doubtful) }
 
 func (d *finding) reason() error {

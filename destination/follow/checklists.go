@@ -40,7 +40,7 @@ func (f *Follower) checkLists(ctx context.Context) error {
 			f.cfg.Logger.Warn("nothing can be expected by push, and there is no list to look at")
 		}
 	case comes:
-		// The next notification tells whether anything is missing.
+		// The next notification reports whether anything is missing.
 		f.cfg.Logger.Info(
 			"the lists do not go back to the position, or cannot be read",
 			"position", shown(f.progress.at), "reason", found.err,

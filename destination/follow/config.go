@@ -63,7 +63,7 @@ type Locator interface {
 	ChangeMemory(ctx context.Context) (uri string, err error)
 	// ChangeList is the Source's; empty: it has none.
 	ChangeList(ctx context.Context) (uri string, err error)
-	// Pushed tells whether notifications can be expected: there is a subscription, and a
+	// Pushed reports whether notifications can be expected: there is a subscription, and a
 	// hub that is there.
 	Pushed() bool
 }
@@ -90,7 +90,7 @@ type Config struct {
 	StartTime time.Time
 	// OnGap: default GapStop.
 	OnGap OnGap
-	// Logger tells what happens. Default: nowhere.
+	// Logger reports what happens. Default: nowhere.
 	Logger *slog.Logger
 
 	// Poll is after how long without push the lists are looked at; default 15 m.

@@ -32,7 +32,7 @@ type source struct {
 	notifications []*destination.Notification
 	next          time.Time // where the next notification begins
 
-	memory, list *reading // nil: there is none
+	memory, list *reading // nil without one
 	pushed       bool
 }
 
@@ -275,7 +275,7 @@ func (w *fixture) want(from int) {
 	}
 }
 
-// inStep tells where what was handed on is not each of the entries, once and in order.
+// inStep reports where what was handed on is not each of the entries, once and in order.
 func inStep(took []follow.Change, entries []payload.Entry) error {
 	for i, c := range took {
 		if i >= len(entries) {

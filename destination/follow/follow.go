@@ -139,6 +139,6 @@ type Lists interface {
 	// Changes visits every change with a datetime of since or later that the Change
 	// List at uri has, or the index there leads to, in order; what stands there
 	// without a datetime is visited too. lists.ErrGone where the list begins
-	// later than since. It tells which list the changes are of that come next by lists.Begins.
+	// later than since. It reports which list the changes are of that come next by lists.Begins.
 	Changes(ctx context.Context, uri string, since time.Time, visit func(payload.Entry) error) (lists.Covered, error)
 }

@@ -200,6 +200,6 @@ func (f *Follower) startAt(ctx context.Context, at time.Time) error {
 	return f.save(ctx)
 }
 
-// fresh tells whether "now" may still be taken from the lists as they are: nobody could be asked
+// fresh reports whether "now" may still be taken from the lists as they are: nobody could be asked
 // yet. Later they may have what has changed since the start, which is to be handed on.
 func (f *Follower) fresh() bool { return f.progress.assumed && time.Now().Before(f.freshUntil) }

@@ -123,7 +123,7 @@ type batch struct {
 	bytes   int
 }
 
-// has tells whether the change waits in it.
+// has reports whether the change waits in it.
 func (b *batch) has(key string) bool {
 	_, has := b.keys[key]
 	return has

@@ -127,7 +127,7 @@ func interval(n *destination.Notification) (from, until time.Time, stated bool) 
 	return from, until, stated
 }
 
-// checkLimit tells whether the Inbox has room. What goes on from the position has it: it
+// checkLimit reports whether the Inbox has room. What goes on from the position has it: it
 // may be what all others wait for.
 func (in *inbox) checkLimit(ctx context.Context, p Pushed) error {
 	n, held, err := in.cfg.Store.Kept(ctx)

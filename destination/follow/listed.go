@@ -25,7 +25,7 @@ type Listed struct {
 	Handler Handler
 	// ResourceList is where the Source's is; empty: it has none.
 	ResourceList func(ctx context.Context) (uri string, err error)
-	// Logger tells what happens; default: nowhere.
+	// Logger reports what happens; default: nowhere.
 	Logger *slog.Logger
 	// RetryFirst and RetryMax bound the wait after a Taker that failed; defaults as Config's.
 	RetryFirst, RetryMax time.Duration

@@ -32,7 +32,7 @@ func (p *progress) position() Position {
 	return Position{At: p.at, Keys: slices.Concat(p.dated, p.undated), Assumed: p.assumed}
 }
 
-// past tells whether a change was handed on, or lies before all that may be. One that
+// past reports whether a change was handed on, or lies before all that may be. One that
 // tells no time of day may be as late as it ends.
 func (p *progress) past(e *payload.Entry, key string) bool {
 	if !e.Datetime.IsZero() && lists.Latest(e).Before(p.at) {
@@ -120,7 +120,7 @@ func (p *progress) unlisted(e *payload.Entry) (n int) {
 	return n
 }
 
-// listed tells whether the undated change that a list has under a key is one that was
+// listed reports whether the undated change that a list has under a key is one that was
 // pushed: it is known by that key from then on, and the next one that says the same is another.
 func (p *progress) listed(e *payload.Entry, key string) bool {
 	if _, known := p.known[key]; known || !e.Datetime.IsZero() {

@@ -22,7 +22,7 @@ import (
 // empty or anything, loc any text but an empty one. A zero since asks for all that there is.
 //
 // What visit returned nil for counts as taken: the list is asked for again only with
-// what tells whether it has changed (ETag, Last-Modified), if since says that all of it
+// what reports whether it has changed (ETag, Last-Modified), if since says that all of it
 // was taken; see Forget. An error of visit ends the reading, and is returned.
 //
 // Where the lists begin later than what is still to be read, the Change List Archive is read
@@ -143,7 +143,7 @@ func (w *walk) fetch(ctx context.Context, at *url.URL, listed part) (*list, erro
 	return l, nil
 }
 
-// joins tells whether the list begins no later than what was read ends: whether there is
+// joins reports whether the list begins no later than what was read ends: whether there is
 // no hole before it.
 func (w *walk) joins(l *list) bool {
 	return (payload.Interval{Until: w.end}).Join(l.from, false) != payload.Gap

@@ -418,7 +418,7 @@ func TestAClockThatIsYearsAhead(t *testing.T) {
 	}
 }
 
-// A list is asked for with what tells whether it has changed, once all of it was taken.
+// A list is asked for with what reports whether it has changed, once all of it was taken.
 func TestUnchanged(t *testing.T) {
 	old := map[string]string{"Last-Modified": "Sun, 01 Mar 2026 12:20:00 GMT", "Date": "Sun, 01 Mar 2026 12:20:30 GMT"}
 	young := map[string]string{"Last-Modified": "Sun, 01 Mar 2026 12:20:00 GMT", "Date": "Sun, 01 Mar 2026 12:20:01 GMT"}

@@ -25,7 +25,7 @@ type Config struct {
 	Transport http.RoundTripper
 	// UserAgent of requests; default "Carillon-Destination".
 	UserAgent string
-	// Logger tells what was left out, and why. Default: nowhere.
+	// Logger reports what was left out, and why. Default: nowhere.
 	Logger *slog.Logger
 	// Warn is told what documents do otherwise than the specification has it. It is
 	// called by the goroutine that reads, maybe by several at a time; default: the

@@ -290,7 +290,7 @@ func TestBadDumps(t *testing.T) {
 	}
 }
 
-// A dump that was taken is asked for again only with what tells whether it has changed.
+// A dump that was taken is asked for again only with what reports whether it has changed.
 func TestUnchangedDump(t *testing.T) {
 	w := newNetwork(t, map[string]page{"/d": tagged(urlset(bundled("10:00", ""), packageOf("a", "10:00", "10:30")))})
 	c := w.client(lists.Config{})

@@ -64,7 +64,7 @@ func (c *Client) Trusts(start, u *url.URL) error {
 // Transport is what carries the Client's requests.
 func (c *Client) Transport() http.RoundTripper { return c.cfg.Transport }
 
-// trusts tells whether the host is one of Config.Hosts.
+// trusts reports whether the host is one of Config.Hosts.
 func (c *Client) trusts(u *url.URL) bool {
 	for _, h := range c.cfg.Hosts {
 		t := &url.URL{Scheme: u.Scheme, Host: h}

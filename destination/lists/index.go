@@ -107,7 +107,7 @@ func (w *walk) onePart(ctx context.Context, at *url.URL, p part, last bool) (pro
 	return ended, nil
 }
 
-// past tells whether the part of an index ends before what is still to be read, as
+// past reports whether the part of an index ends before what is still to be read, as
 // the index has it. One that ends exactly there may have a change of that moment (core §7:
 // from and until are both of the interval).
 func (w *walk) past(parts []part, i int) bool {

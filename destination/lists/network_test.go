@@ -131,7 +131,7 @@ func (w *network) client(cfg lists.Config) *lists.Client {
 	return c
 }
 
-// warned tells whether there was a warning of the clause with the words.
+// warned reports whether there was a warning of the clause with the words.
 func (w *network) warned(clause, words string) bool {
 	return slices.ContainsFunc(w.warnings, func(x lists.Warning) bool {
 		return x.Clause == clause && strings.Contains(x.Message, words)

@@ -63,7 +63,7 @@ func (c *Client) Forget() {
 	clear(c.known)
 }
 
-// warn tells what is odd in a document, each kind once for an address. It leaves out what a
+// warn reports what is odd in a document, each kind once for an address. It leaves out what a
 // document lacks without harm to who reads it.
 func (c *Client) warn(uri *url.URL, found ...payload.Violation) {
 	for _, v := range found {
@@ -89,7 +89,7 @@ func kind(message string) string {
 	return string(kept)
 }
 
-// news tells whether text was not told before.
+// news reports whether text was not told before.
 func (c *Client) news(text string) bool {
 	key := maphash.String(c.seed, text)
 	c.mu.Lock()

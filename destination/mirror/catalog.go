@@ -80,7 +80,7 @@ func describedBy(e *payload.Entry) Described {
 	return t
 }
 
-// ahead tells whether a datetime lies in the future, by more than clocks differ.
+// ahead reports whether a datetime lies in the future, by more than clocks differ.
 func ahead(at time.Time) bool { return time.Until(at) > maxSkew }
 
 // size is the length as a number, -1 where none is told that is one.
@@ -149,7 +149,7 @@ type Catalog interface {
 	All(ctx context.Context) iter.Seq2[Copy, error]
 
 	// Due returns at most limit of the copies with a Next of now or earlier, earliest first, and
-	// the earliest Next that is later; zero if there is none.
+	// the earliest Next that is later; zero without one.
 	Due(ctx context.Context, now time.Time, limit int) (due []Copy, next time.Time, err error)
 }
 

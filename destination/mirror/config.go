@@ -68,7 +68,7 @@ type Config struct {
 	Transport http.RoundTripper
 	// UserAgent of requests; default "Carillon-Destination".
 	UserAgent string
-	// Logger tells what failed. Default: nowhere.
+	// Logger reports what failed. Default: nowhere.
 	Logger *slog.Logger
 
 	// Parallel is how many resources are fetched at a time, 1 to 1,024, default 16; PerHost how many

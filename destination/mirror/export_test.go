@@ -19,7 +19,7 @@ func PathOf(loc string) (string, error) {
 // ClaimOf is what a path is known by.
 var ClaimOf = claimOf
 
-// BaseHas tells whether a base has a loc.
+// BaseHas reports whether a base has a loc.
 func BaseHas(raw, loc string) (bool, error) {
 	b, err := parseBase(raw)
 	if err != nil {

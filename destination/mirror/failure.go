@@ -32,7 +32,7 @@ func failed(format string, args ...any) error {
 	return &failure{state: Failed, reason: fmt.Sprintf(format, args...)}
 }
 
-// fatal tells what is trouble of the mirror itself from that of one resource.
+// fatal reports what is trouble of the mirror itself from that of one resource.
 func fatal(err error) bool {
 	t := (*failure)(nil)
 	return err != nil && !errors.As(err, &t)
@@ -53,7 +53,7 @@ var (
 	}
 )
 
-// deletion tells what the Source says of a resource that it has deleted.
+// deletion reports what the Source says of a resource that it has deleted.
 func deletion(at time.Time) Described { return Described{Change: payload.Deleted, Datetime: at} }
 
 // localHost is the queue of what needs no host; none has the name.
@@ -87,7 +87,7 @@ type counters struct {
 	unpacked, spoiled, packages, unusable, packageBytes, packageTotal                  atomic.Int64
 }
 
-// earlier tells whether a change was before another; one without a datetime was not.
+// earlier reports whether a change was before another; one without a datetime was not.
 func earlier(described, known time.Time) bool {
 	return !described.IsZero() && !known.IsZero() && described.Before(known)
 }

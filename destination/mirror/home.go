@@ -70,7 +70,7 @@ func elsewhere(dir, is string) error {
 		dir, ErrElsewhere, what)
 }
 
-// homeOf reads the ID in a directory; empty: there is none.
+// homeOf reads the ID in a directory; empty without one.
 func homeOf(dir string) (string, error) {
 	f, err := os.Open(filepath.Join(dir, ownName, homeName))
 	if errors.Is(err, fs.ErrNotExist) {

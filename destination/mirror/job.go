@@ -284,7 +284,7 @@ func (w *worker) same(c *Copy, described *Described) bool {
 	return same(c, described)
 }
 
-// same tells whether the file, which is what was told before, is also what is told now.
+// same reports whether the file, which is what was told before, is also what is told now.
 func same(c *Copy, described *Described) bool {
 	if size := described.size(); size >= 0 && size != c.File.Size {
 		return false
@@ -323,7 +323,7 @@ func (w *worker) asDescribed(j *job) error {
 	return nil
 }
 
-// verify reads the file and tells whether it has what is told of length and hashes.
+// verify reads the file and reports whether it has what is told of length and hashes.
 func (w *worker) verify(ctx context.Context, at string, described *Described) (bool, error) {
 	known, _ := digests.Parse(described.Hash)
 	info := w.tree.regular(at)

@@ -132,7 +132,7 @@ func escape(name string) string {
 	return fmt.Sprintf("%%%02X%s", name[0], b.String()[1:])
 }
 
-// plain tells what may stand in a name as it is.
+// plain reports what may stand in a name as it is.
 func plain(r rune, size int) bool {
 	switch {
 	case r == utf8.RuneError && size <= 1, strings.ContainsRune(`%/\<>:"|?*`, r):
@@ -240,7 +240,7 @@ func parseBase(raw string) (base, error) {
 	return base{u.Scheme == "https", fetch.Authority(u), strings.TrimSuffix(plainPath(u), "/")}, nil
 }
 
-// has tells whether the base has a resource: of the same host and port (https for http is
+// has reports whether the base has a resource: of the same host and port (https for http is
 // good, the other way round is not), and below its path when dots are resolved, in whatever
 // encoding.
 func (b base) has(u *url.URL) bool {

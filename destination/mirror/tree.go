@@ -223,7 +223,7 @@ func (t *tree) syncUpTo(dir string) error {
 	}
 }
 
-// regular looks at the file at a path: nil where there is none, or something else is.
+// regular looks at the file at a path: nil without one, or something else is.
 func (t *tree) regular(at string) fs.FileInfo {
 	info, err := t.root.Lstat(at)
 	if err != nil || !info.Mode().IsRegular() {
@@ -232,7 +232,7 @@ func (t *tree) regular(at string) fs.FileInfo {
 	return info
 }
 
-// intact tells whether the file is as it was left, as far as size and time tell.
+// intact reports whether the file is as it was left, as far as size and time tell.
 func (t *tree) intact(c *Copy) bool {
 	if c.File == nil || c.Path == "" {
 		return false

@@ -53,7 +53,7 @@ func (w *worker) described(e *payload.Entry) Described {
 	return t
 }
 
-// overlong tells whether a loc is too long to be asked for. It is not even recorded: the Catalog would
+// overlong reports whether a loc is too long to be asked for. It is not even recorded: the Catalog would
 // grow by what a stranger likes.
 func (w *worker) overlong(loc string) bool {
 	if len(loc) <= maxLoc {
@@ -67,7 +67,7 @@ func (w *worker) overlong(loc string) bool {
 	return true
 }
 
-// allowed tells why a resource is not mirrored, if it is not.
+// allowed reports why a resource is not mirrored, if it is not.
 func (w *worker) allowed(loc string) (*url.URL, error) {
 	u, err := parseLoc(loc)
 	if err != nil {
@@ -79,7 +79,7 @@ func (w *worker) allowed(loc string) (*url.URL, error) {
 	return u, nil
 }
 
-// below tells whether a URL is below one of the bases.
+// below reports whether a URL is below one of the bases.
 func (w *worker) below(u *url.URL) bool {
 	return slices.ContainsFunc(w.bases, func(b base) bool { return b.has(u) })
 }

@@ -202,7 +202,7 @@ func run[T any](tab *Tab, action chromedp.Action[T]) (T, error) {
 	return chromedp.Run(ctx, action)
 }
 
-// where tells what the tab shows.
+// where reports what the tab shows.
 func (tab *Tab) where() string {
 	ctx, cancel := context.WithTimeout(tab.ctx, stepTime)
 	defer cancel()

@@ -34,7 +34,7 @@ const (
 	maxLabel = 63
 )
 
-// validName tells whether a host is a name, in ASCII: letters, digits, hyphens and
+// validName reports whether a host is a name, in ASCII: letters, digits, hyphens and
 // underscores between dots. One whose last label is a number is none: some resolvers
 // take 127.1, 0x7f000001, 0177.0.0.1 and 2130706433 for addresses, and no domain is
 // called so (RFC 3696 §2; the URL standard's "ends in a number").

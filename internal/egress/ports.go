@@ -53,7 +53,7 @@ func (r PortRange) String() string {
 	return fmt.Sprintf("%d-%d", r.First, r.Last)
 }
 
-// Contains tells whether the port is in the range.
+// Contains reports whether the port is in the range.
 func (r PortRange) Contains(port uint16) bool { return r.First <= port && port <= r.Last }
 
 // lowPorts are the ports up to 1023 that may be dialed: those of the two schemes. The

@@ -91,7 +91,7 @@ func (p *Proxy) String() string {
 	return fmt.Sprintf("%s://%s", scheme, net.JoinHostPort(p.host, p.port))
 }
 
-// carries tells whether connections to the host go by the proxy. It may be nil.
+// carries reports whether connections to the host go by the proxy. It may be nil.
 func (p *Proxy) carries(host, port string) bool {
 	if p == nil || localhost(host) {
 		return false

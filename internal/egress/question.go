@@ -149,7 +149,7 @@ func plain(name string, err error) *net.DNSError {
 	return &net.DNSError{Err: err.Error(), Name: name, IsTemporary: true}
 }
 
-// routed tells whether this machine has a route to the address. No packet is sent.
+// routed reports whether this machine has a route to the address. No packet is sent.
 func routed(addr netip.Addr) bool {
 	const discard = 9
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, discard)))

@@ -114,7 +114,7 @@ func TestDialTimeoutBoundsLookup(t *testing.T) {
 	})
 }
 
-// wire dials addresses that take their time, and tells what was dialed.
+// wire dials addresses that take their time, and reports what was dialed.
 type wire struct {
 	takes map[string]time.Duration // how long until an address connects; the others fail at once
 	deaf  bool                     // to the context: it connects although nobody wants it any more

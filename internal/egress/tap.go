@@ -80,7 +80,7 @@ func tapped(r *net.Resolver) *net.Resolver {
 }
 
 // over returns the connection, read along. It is one for packets if conn is:
-// that is how net tells how messages are framed.
+// that is how net reports how messages are framed.
 func (t *tap) over(conn net.Conn, until time.Time) net.Conn {
 	tc := &tapConn{Conn: conn, tap: t, until: until}
 	if p, ok := conn.(net.PacketConn); ok {

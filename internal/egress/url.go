@@ -102,7 +102,7 @@ func unfit(r rune) bool {
 	return r <= ' ' || r == 0x7f || r == utf8.RuneError || strings.ContainsRune(`<>"`, r)
 }
 
-// LoopbackURL tells whether the host of the URL is this machine itself:
+// LoopbackURL reports whether the host of the URL is this machine itself:
 // localhost, 127.0.0.0/8 or ::1. Names are not resolved.
 func LoopbackURL(raw string) bool {
 	u, err := url.Parse(raw)

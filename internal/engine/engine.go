@@ -38,15 +38,15 @@ type Engine struct {
 	// Warnings are what the operator must know of how the engine is set up,
 	// each with what to do. The engine logs each when it finds it.
 	Warnings func() []string
-	// Listen tells what other processes do until ctx ends; nil where there
+	// Listen reports what other processes do until ctx ends; nil where there
 	// are none.
 	Listen func(ctx context.Context, e Ear) error
 	// Peers asks the other hubs that work on it, and answers them; nil where there is no
 	// other.
 	Peers operator.Peers
-	// Processes tells how many hubs work on it; nil where there is no other.
+	// Processes reports how many hubs work on it; nil where there is no other.
 	Processes func(ctx context.Context) (int, error)
-	// Fair tells how many shards are this process's part; not joined: that is
+	// Fair reports how many shards are this process's part; not joined: that is
 	// not known yet.
 	Fair func() (shards int, joined bool)
 	// Backup holds a state of the store, to be written to a file; nil where the engine

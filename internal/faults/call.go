@@ -65,7 +65,7 @@ func list[T any](ctx context.Context, p *Plan, call string, made func() iter.Seq
 	}
 }
 
-// part gives at most so many items, and tells whether an error may follow: neither
+// part gives at most so many items, and reports whether an error may follow: neither
 // the reader nor the engine has ended the list before.
 func part[T any](list iter.Seq2[T, error], items int, yield func(T, error) bool) bool {
 	for item, err := range list {

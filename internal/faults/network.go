@@ -53,14 +53,14 @@ func NewNetwork(cfg NetworkConfig) *Network {
 // Calm ends all faults: what comes from now on is not disturbed.
 func (n *Network) Calm() { n.calm.Store(true) }
 
-// Counts tells how many faults of each kind there were.
+// Counts reports how many faults of each kind there were.
 func (n *Network) Counts() map[string]int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return maps.Clone(n.counts)
 }
 
-// Failed tells how many of the faults refused a request, or may have lost its answer.
+// Failed reports how many of the faults refused a request, or may have lost its answer.
 // The others let it through: late, or in pieces.
 func (n *Network) Failed() int {
 	n.mu.Lock()

@@ -35,7 +35,7 @@ func (k Kind) String() string {
 	return [kinds]string{"none", "before", "after", "delay", "hang"}[k]
 }
 
-// Fails tells whether the caller of such a call gets an error.
+// Fails reports whether the caller of such a call gets an error.
 func (k Kind) Fails() bool { return k == Before || k == After || k == Hang }
 
 // Rates are the shares of calls, each from 0 to 1 and together at most 1, that
@@ -131,7 +131,7 @@ func (p *Plan) Counts() (counts []Count) {
 	return counts
 }
 
-// Calls tells how often a call was made, faults included.
+// Calls reports how often a call was made, faults included.
 func (p *Plan) Calls(call string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -103,7 +103,7 @@ func reference(said string) (final *http.Response, rest int) {
 			if err != nil || n > 16<<10 {
 				return resp, math.MaxInt
 			}
-			_, _ = in.Peek(1) // so that Buffered tells what there is
+			_, _ = in.Peek(1) // so that Buffered reports what there is
 			return resp, in.Buffered()
 		}
 	}

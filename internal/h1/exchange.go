@@ -125,7 +125,7 @@ func (x *exchange) release() {
 
 func (x *exchange) sentAll() bool { return x.sent == len(x.out)+len(x.body) }
 
-// received counts bytes of the answer and tells whether there is enough of it.
+// received counts bytes of the answer and reports whether there is enough of it.
 func (x *exchange) received(n int) bool {
 	x.n += n
 	x.verdict = x.head.parse(x.in[:x.n])
@@ -136,7 +136,7 @@ func (x *exchange) received(n int) bool {
 }
 
 // exchange sends the request over the connection and receives its answer, into
-// x.answer. x.n tells how much of an answer came; x.keep whether the connection
+// x.answer. x.n reports how much of an answer came; x.keep whether the connection
 // is as good as new.
 func (x *exchange) exchange(cn *conn) error {
 	x.sent, x.n, x.asked, x.verdict = 0, 0, false, incomplete
@@ -272,7 +272,7 @@ func (x *exchange) finish(cn *conn) error {
 }
 
 // drain reads what is missing of the body of a simple answer, within bounds, and
-// tells whether the connection stands right behind it.
+// reports whether the connection stands right behind it.
 func (x *exchange) drain(cn *conn) bool {
 	missing := x.head.end + x.head.length - x.n
 	if missing <= 0 {
@@ -327,7 +327,7 @@ func (x *exchange) reusable(cn *conn, resp *http.Response, src *oddReader, buf *
 		buf.Buffered() == 0 && len(src.have) == 0 && x.stillQuiet(cn)
 }
 
-// drainOdd reads the body within bounds and tells whether it ended.
+// drainOdd reads the body within bounds and reports whether it ended.
 func (x *exchange) drainOdd(cn *conn, resp *http.Response) bool {
 	if resp.ContentLength == 0 {
 		return true
@@ -344,7 +344,7 @@ func (x *exchange) drainOdd(cn *conn, resp *http.Response) bool {
 // a system where sockets cannot be read without waiting.
 const lookTime = time.Millisecond
 
-// quiet tells whether nothing has come on a connection, neither bytes nor its end:
+// quiet reports whether nothing has come on a connection, neither bytes nor its end:
 // both are no answer to what is sent next. step does the same by itself.
 func (x *exchange) quiet(cn *conn) bool {
 	switch {

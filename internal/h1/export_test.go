@@ -14,7 +14,7 @@ func ParseSimple(b []byte) (simpleAnswer, needsMore bool, a Answer, closes bool,
 	return v == simple, v == incomplete, Answer{h.status, string(h.retryAfter)}, h.close, h.length, h.end
 }
 
-// ParseDripped does so for bytes that come one at a time, and tells how many were
+// ParseDripped does so for bytes that come one at a time, and reports how many were
 // parsed until it was clear. Lines that were parsed are spoiled in b.
 func ParseDripped(b []byte) (simpleAnswer bool, status int, closes bool, length, end, parsed int) {
 	h := newHead()
@@ -28,7 +28,7 @@ func ParseDripped(b []byte) (simpleAnswer bool, status int, closes bool, length,
 	return v == simple, h.status, h.close, h.length, h.end, parsed
 }
 
-// Tells tells what is still there of what looks at the clock and at contexts.
+// Tells reports what is still there of what looks at the clock and at contexts.
 func (c *Client) Tells() (ticking bool, watches int) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
@@ -69,7 +69,7 @@ func (c *Client) LookAround() {
 	}
 }
 
-// Paced tells how many slots nobody holds, how many handshakes count as begun, and how many wait
+// Paced reports how many slots nobody holds, how many handshakes count as begun, and how many wait
 // for a slot.
 func (c *Client) Paced() (free, begun, ready int) {
 	c.pool.mu.Lock()

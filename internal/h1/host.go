@@ -334,7 +334,7 @@ func (cn *conn) hasSomething() bool {
 	return something
 }
 
-// readsNothing tells whether a read ends by its deadline.
+// readsNothing reports whether a read ends by its deadline.
 func readsNothing(nc net.Conn) bool {
 	var one [1]byte
 	n, err := nc.Read(one[:])

@@ -65,6 +65,6 @@ type Request struct {
 // Answer is what is of interest in a final answer.
 type Answer struct {
 	Status int
-	// RetryAfter is the header's first value, empty where there is none.
+	// RetryAfter is the header's first value, empty without one.
 	RetryAfter string
 }

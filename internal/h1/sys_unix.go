@@ -50,7 +50,7 @@ func netError(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError(op, err)}
 }
 
-// nothingThere tells whether a read would wait.
+// nothingThere reports whether a read would wait.
 func nothingThere(fd uintptr) bool {
 	var one [1]byte
 	_, err := readFD(fd, one[:])

@@ -43,7 +43,7 @@ func nearestDirectory(dir string) (string, fs.FileInfo, error) {
 	}
 }
 
-// ExposedDirectory tells what others can do with a directory that holds secrets, and with
+// ExposedDirectory reports what others can do with a directory that holds secrets, and with
 // the files in it, each with what to do. What a group may was somebody's will. It is quiet
 // about what cannot be seen.
 func ExposedDirectory(flag, dir string) (warnings []string) {

@@ -28,7 +28,7 @@ func writable(dir string) error {
 	return syscall.Access(dir, writeAndEnter)
 }
 
-// otherOwner tells whether a file belongs to somebody else, and to whom. What root has is
+// otherOwner reports whether a file belongs to somebody else, and to whom. What root has is
 // root's to decide.
 func otherOwner(info fs.FileInfo) (owner uint32, other bool) {
 	stat, known := info.Sys().(*syscall.Stat_t)

@@ -14,7 +14,7 @@ import (
 // math.MaxInt64: there is no limit.
 func MemoryLimit() int64 { return debug.SetMemoryLimit(-1) }
 
-// WarnOfMemory tells of a limit that the kernel holds the process to, and Go does not know of.
+// WarnOfMemory reports a limit that the kernel holds the process to, and Go does not know of.
 func WarnOfMemory(known, limit int64) string {
 	if known != math.MaxInt64 || limit == 0 {
 		return ""

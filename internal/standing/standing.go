@@ -80,20 +80,20 @@ func (b *Book) Failed(site string, away bool) {
 	r.away = away
 }
 
-// Bad tells whether the site is in bad standing.
+// Bad reports whether the site is in bad standing.
 func (b *Book) Bad(site string) bool {
 	r, ok := b.sites.Peek(site)
 	return ok && r.failures >= b.cfg.Failures
 }
 
-// Away tells whether the site did not answer when it was asked last.
+// Away reports whether the site did not answer when it was asked last.
 func (b *Book) Away(site string) bool {
 	r, ok := b.sites.Peek(site)
 	return ok && r.away
 }
 
 // Turn takes the site's turn to be asked. Where it must wait, as it is in bad standing
-// and was asked within Config.Every, no turn is taken and Turn tells how long.
+// and was asked within Config.Every, no turn is taken and Turn reports how long.
 func (b *Book) Turn(site string, now time.Time) (wait time.Duration) {
 	r, ok := b.sites.Peek(site)
 	if !ok {

@@ -41,7 +41,7 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// wanted tells whether the variables ask for traces. An error is of variables that ask for
+// wanted reports whether the variables ask for traces. An error is of variables that ask for
 // what cannot be.
 func (c Config) wanted() (bool, error) {
 	if strings.EqualFold(strings.TrimSpace(c.Getenv(varDisabled)), "true") {

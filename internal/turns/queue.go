@@ -30,7 +30,7 @@ type Judge[K comparable] interface {
 	Beside(l *Lane[K]) bool
 }
 
-// Class tells what has just come from a backlog. Both get their turns, so a long backlog
+// Class reports what has just come from a backlog. Both get their turns, so a long backlog
 // does not hold up what comes now.
 type Class uint8
 
@@ -253,7 +253,7 @@ func (q *Queue[K, T]) Wake() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// Lane returns the lane of a peer, nil if there is none.
+// Lane returns the lane of a peer, nil without one.
 func (q *Queue[K, T]) Lane(key K) *Lane[K] { return q.lanes[key] }
 
 // SetLimit changes how many of a lane may be at work, as long as the lane is remembered.

@@ -22,7 +22,7 @@ type Param struct {
 	Name, Value string
 }
 
-// Has tells whether the link is of the relation, in any case.
+// Has reports whether the link is of the relation, in any case.
 func (l Link) Has(rel string) bool {
 	return slices.Contains(l.Rel, strings.ToLower(rel))
 }
@@ -38,7 +38,7 @@ func (l Link) Param(name string) (value string, ok bool) {
 	return "", false
 }
 
-// anchored tells whether the link says that it starts at another resource than
+// anchored reports whether the link says that it starts at another resource than
 // the one it came with (RFC 8288 §3.2).
 func (l Link) anchored() bool {
 	anchor, _ := l.Param("anchor")
@@ -160,7 +160,7 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// isExtValue tells whether s may stand unquoted after the = of an extended
+// isExtValue reports whether s may stand unquoted after the = of an extended
 // parameter (RFC 8187 §3.2.1).
 func isExtValue(s string) bool {
 	for i := 0; i < len(s); i++ {

@@ -61,7 +61,7 @@ type Config struct {
 	CapabilityList string
 	// Sink takes the events.
 	Sink Sink
-	// State tells what the set has. It must be whole, and at least as new as what
+	// State reports what the set has. It must be whole, and at least as new as what
 	// Sink has taken when it is asked.
 	State notifier.Resources
 	// NewWatcher watches directories. Default: NewFSWatcher.

@@ -96,7 +96,7 @@ func (d *Directory) compare(ctx context.Context, j job) (*payload.Entry, error) 
 	case err != nil:
 		return nil, nil //nolint:nilerr // ctx has ended, or was told
 	case absent && known && !j.gone:
-		d.askRescan() // which tells whether the disk is there
+		d.askRescan() // which reports whether the disk is there
 		return nil, nil
 	case absent, !info.Mode().IsRegular():
 		d.told.forget(j.rel)
@@ -197,7 +197,7 @@ func read(ctx context.Context, root *os.Root, rel string, info fs.FileInfo) (pay
 	}, nil
 }
 
-// isStill tells whether a file is the one that it was, as it was; else why not.
+// isStill reports whether a file is the one that it was, as it was; else why not.
 func isStill(look func() (fs.FileInfo, error), was fs.FileInfo) (bool, error) {
 	now, err := look()
 	if err != nil {

@@ -39,7 +39,7 @@ type item struct {
 
 func (l *listing) key(i int) []byte { return l.keys[l.items[i].begin:l.items[i].end] }
 
-// isDir tells what an item is.
+// isDir reports what an item is.
 func (l *listing) isDir(i int) bool { return l.keys[l.items[i].end-1] == '/' }
 
 // name is the name of an item in its directory.

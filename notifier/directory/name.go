@@ -14,10 +14,10 @@ import (
 // names are the ways from the files of a directory to their URIs and back.
 type names struct{ base, dir string }
 
-// hidden tells whether a name is of what is no resource.
+// hidden reports whether a name is of what is no resource.
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
-// hiddenPath tells whether a name of the path is hidden.
+// hiddenPath reports whether a name of the path is hidden.
 func hiddenPath(rel string) bool { return hidden(rel) || strings.Contains(rel, "/.") }
 
 // locOf is the URI of a file.

@@ -79,7 +79,7 @@ func (h *history) name() string {
 	return []string{"a", "b", "c", "a-", "a.x", "d"}[h.random.IntN(6)]
 }
 
-// told tells of an event, or not.
+// told reports an event, or not.
 func (h *history) told(op fsnotify.Op, rel string) {
 	if h.random.IntN(4) < h.tells {
 		h.tell(op, rel)

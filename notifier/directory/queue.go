@@ -192,7 +192,7 @@ func (q *queue) done(rel string) {
 	}
 }
 
-// underWay tells whether there is a file that the system said was removed, or any that
+// underWay reports whether there is a file that the system said was removed, or any that
 // is being examined or announced.
 func (q *queue) underWay() bool {
 	q.mu.Lock()

@@ -167,14 +167,14 @@ func (d *Directory) convincing(ctx context.Context, root *os.Root, info fs.FileI
 	}
 }
 
-// isAs tells whether the directory is the one that the last scan found.
+// isAs reports whether the directory is the one that the last scan found.
 func (d *Directory) isAs(info fs.FileInfo) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.root != nil && os.SameFile(d.root, info)
 }
 
-// plausible tells whether the directory is the one of the set: whether it has any
+// plausible reports whether the directory is the one of the set: whether it has any
 // of the set's resources, if there are any, or says itself that it replaces them.
 func (d *Directory) plausible(ctx context.Context, root *os.Root) error {
 	_, all, err := d.cfg.State.Resources(ctx, d.cfg.Set)
@@ -204,7 +204,7 @@ func (d *Directory) plausible(ctx context.Context, root *os.Root) error {
 		"others, put a file named %s there", count, ReplaceMarker)}
 }
 
-// isAbsent tells whether there certainly is no such resource.
+// isAbsent reports whether there certainly is no such resource.
 func isAbsent(root *os.Root, rel string) bool {
 	info, err := lstat(root, rel)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular()
@@ -273,7 +273,7 @@ func (s *scan) folder(rel string, info fs.FileInfo, above uint64) {
 	}
 }
 
-// mayEnter tells why a directory is not gone through.
+// mayEnter reports why a directory is not gone through.
 func (s *scan) mayEnter(rel, prefix string, info fs.FileInfo, above uint64) error {
 	if len(prefix) > maxLoc {
 		return fmt.Errorf("no resources: the URIs of its files would have more than %d characters", maxLoc)

@@ -21,7 +21,7 @@ type told struct {
 	scans uint64            // guarded by mu: their number
 }
 
-// once tells of a file for as long as it is remembered.
+// once reports a file for as long as it is remembered.
 func (t *told) once(rel string, err error) {
 	t.mu.Lock()
 	_, known := t.files[rel]

@@ -7,7 +7,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Watcher tells what happens in directories that it is told of, not below them:
+// Watcher reports what happens in directories that it is told of, not below them:
 // fsnotify's, or one of a test. Both channels are closed after Close.
 type Watcher interface {
 	Add(path string) error

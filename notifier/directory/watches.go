@@ -16,7 +16,7 @@ type watches struct {
 	log   *slog.Logger
 
 	mu       sync.Mutex         // guards what follows
-	watcher  Watcher            // nil where there is none
+	watcher  Watcher            // nil without one
 	folders  map[string]*folder // by path
 	scans    uint64             // their number
 	noRoom   bool               // the system takes no more watches

@@ -29,7 +29,7 @@ import (
 
 const base = "https://source.example/files/"
 
-// state is the journal of one set: it takes events, and tells what they add up to.
+// state is the journal of one set: it takes events, and reports what they add up to.
 type state struct {
 	mu     sync.Mutex
 	fails  error // of Append, and of asking
@@ -116,7 +116,7 @@ func (s *state) take() []string {
 	return told
 }
 
-// fakeWatcher tells what a test has it tell.
+// fakeWatcher reports what a test has it tell.
 type fakeWatcher struct {
 	events chan fsnotify.Event
 	errs   chan error
@@ -279,7 +279,7 @@ func (w *world) touch(rel string, modified time.Time) {
 	w.must(os.Chtimes(w.path(rel), modified, modified))
 }
 
-// tell tells of an event as the system would.
+// tell reports an event as the system would.
 func (w *world) tell(op fsnotify.Op, rel string) {
 	w.watcher.events <- fsnotify.Event{Name: w.path(rel), Op: op}
 }
@@ -293,7 +293,7 @@ func (w *world) expect(want ...string) {
 	}
 }
 
-// logged tells how often the log has a text.
+// logged reports how often the log has a text.
 func (w *world) logged(text string) int { return strings.Count(w.logs.String(), text) }
 
 // inDirectory is what the state should be: entries by loc, without what depends on when it was.
@@ -332,7 +332,7 @@ func inDirectory(dir, base string) (map[string]payload.Entry, error) {
 	return found, err
 }
 
-// differs tells how the state differs from the directory.
+// differs reports how the state differs from the directory.
 func (s *state) differs(dir, base string) error {
 	want, err := inDirectory(dir, base)
 	if err != nil {

@@ -322,7 +322,7 @@ func (a *archived) wantCounted() {
 	}
 }
 
-// linked tells whether a live package and an archived one are one file.
+// linked reports whether a live package and an archived one are one file.
 func (a *archived) linked(live, kept string) bool {
 	a.t.Helper()
 	generation := filepath.Base(filepath.Dir(live))

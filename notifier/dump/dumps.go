@@ -80,7 +80,7 @@ func New(ctx context.Context, cfg Config) (*Dumps, error) {
 	return d, d.tellUnused()
 }
 
-// tellUnused tells of the dumps of sets that are not dumped any more, or have another name now.
+// tellUnused reports the dumps of sets that are not dumped any more, or have another name now.
 func (d *Dumps) tellUnused() error {
 	entries, err := os.ReadDir(d.cfg.Dir)
 	if err != nil {

@@ -60,7 +60,7 @@ func (s *shelf) of(kind Kind) []*generation {
 	return s.generations[kind]
 }
 
-// newest returns the newest Resource Dump; nil if there is none.
+// newest returns the newest Resource Dump; nil without one.
 func (s *shelf) newest() *generation {
 	all := s.of(Resources)
 	if len(all) == 0 {

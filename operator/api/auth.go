@@ -50,7 +50,7 @@ const (
 	staticRoot = "/static/" // what the login page is made of, too
 )
 
-// open tells what is for everybody.
+// open reports what is for everybody.
 func open(path string) bool {
 	switch path {
 	case "/healthz", "/readyz", loginPath, logoutPath:
@@ -130,7 +130,7 @@ func (a *Auth) ours(token string) bool {
 // hash is that of the token as it is now.
 func (a *Auth) hash() [sha256.Size]byte { return sha256.Sum256([]byte(a.token())) }
 
-// May tells whether who sent a request may see what operators see, now: streams ask again and again,
+// May reports whether who sent a request may see what operators see, now: streams ask again and again,
 // which does not count as use of a session.
 func (a *Auth) May(r *http.Request) bool {
 	if a == nil {
@@ -143,7 +143,7 @@ func (a *Auth) May(r *http.Request) bool {
 	return a.ours(string(token))
 }
 
-// LoggedIn tells whether a browser has a session, which it can log out of.
+// LoggedIn reports whether a browser has a session, which it can log out of.
 func (a *Auth) LoggedIn(r *http.Request) bool {
 	return a != nil && a.sessions.holds(sessionOf(r), a.hash())
 }

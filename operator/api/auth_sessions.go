@@ -72,7 +72,7 @@ func (s *session) over(now time.Time) bool {
 	return now.Sub(s.used) > sessionIdle || now.Sub(s.begun) > sessionMax
 }
 
-// use tells whether the cookie is one of a session, which then was used now.
+// use reports whether the cookie is one of a session, which then was used now.
 func (s *sessions) use(cookie string, token [sha256.Size]byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *sessions) holds(cookie string, token [sha256.Size]byte) bool {
 	return s.find(cookie, token) != nil
 }
 
-// find is nil where there is none that is good. The lock is held.
+// find is nil without one that is good. The lock is held.
 func (s *sessions) find(cookie string, token [sha256.Size]byte) *session {
 	if cookie == "" {
 		return nil

@@ -39,7 +39,7 @@ func (t *tries) settle(now time.Time) {
 	t.at = now
 }
 
-// allows tells whether another wrong token of the client is counted, and not only refused.
+// allows reports whether another wrong token of the client is counted, and not only refused.
 func (p *tokenThrottle) allows(client string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

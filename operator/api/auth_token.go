@@ -43,7 +43,7 @@ type Token struct {
 }
 
 // FindToken reads the operator's token, given as the value of TokenVariable or by its file, which is
-// made where it is missing; nil: there is none.
+// made where it is missing; nil without one.
 func FindToken(given, file string, logger *slog.Logger) (*Token, error) {
 	switch {
 	case given == "" && file == "":

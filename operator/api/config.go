@@ -15,7 +15,7 @@ type Config struct {
 	Checks []Check
 	// Warnings returns what the operator must know although the hub works, each
 	// with what to do. /readyz shows them to who may see them (Auth.May), and its status is as
-	// without them. nil: there are none. It does not block.
+	// without them. nil without one. It does not block.
 	Warnings func() []string
 	// Metrics is what /metrics gathers.
 	Metrics prometheus.Gatherer
@@ -35,7 +35,7 @@ type Config struct {
 	Level Level
 	// Stopping is closed when the hub ends: then streams do; nil: never.
 	Stopping <-chan struct{}
-	// Backup holds a state of the store, to be answered with; nil: there is none to be had here.
+	// Backup holds a state of the store, to be answered with; nil without one to be had here.
 	Backup func(context.Context) (Backup, error)
 	// Logger takes what goes wrong.
 	Logger *slog.Logger

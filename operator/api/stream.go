@@ -29,7 +29,7 @@ const (
 type Stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	may     func() bool // tells whether who reads it still may
+	may     func() bool // reports whether who reads it still may
 }
 
 // errMayNot ends a stream.

@@ -126,7 +126,7 @@ func printAttempts(stdout io.Writer, attempts []operator.Attempt) error {
 	return err
 }
 
-// holes tells whether numbers are missing between attempts, the newest first.
+// holes reports whether numbers are missing between attempts, the newest first.
 func holes(attempts []operator.Attempt) bool {
 	for i := 1; i < len(attempts); i++ {
 		if attempts[i-1].Seq > attempts[i].Seq+1 {

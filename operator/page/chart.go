@@ -218,7 +218,7 @@ func rates(class, name string, steps []operator.Step, of func(operator.Step) int
 	return v
 }
 
-// levels are numbers as they are; missing tells which are none.
+// levels are numbers as they are; missing reports which are none.
 func levels(
 	class, name string, steps []operator.Step, of func(operator.Step) float64, missing func(operator.Step) bool,
 ) values {

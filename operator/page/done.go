@@ -29,7 +29,7 @@ func doneText(r *http.Request) string {
 	return doneTexts[q.Get("done")]
 }
 
-// trimmed tells what a trim removed, from the address that it led to.
+// trimmed reports what a trim removed, from the address that it led to.
 func trimmed(q url.Values) string {
 	n, err := strconv.Atoi(q.Get("n"))
 	bytes, err2 := strconv.ParseInt(q.Get("bytes"), 10, 64)

@@ -142,7 +142,7 @@ func soon(t time.Time) string {
 	return relative(t)
 }
 
-// underWay tells whether an attempt is made for a subscription of that state at this moment.
+// underWay reports whether an attempt is made for a subscription of that state at this moment.
 func underWay(state string) bool { return state == operator.StateInFlight }
 
 // shortID is the beginning of an ID, by which people tell the rows of a list apart.

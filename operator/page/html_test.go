@@ -14,7 +14,7 @@ import (
 // void are the elements that have no end; those of SVG end themselves.
 var void = []string{"meta", "link", "input", "img", "br", "hr"}
 
-// balanced tells where the tags of a page do not match.
+// balanced reports where the tags of a page do not match.
 func balanced(t *testing.T, name, page string) {
 	t.Helper()
 	var open []string

@@ -21,7 +21,7 @@ var (
 	ErrUnfinished = errors.New("a restore into it was not finished: run it again")
 )
 
-// Restored tells of a backup that was put into a directory.
+// Restored reports a backup that was put into a directory.
 type Restored struct {
 	BackupInfo
 	Subscriptions, Requests, Pings, Topics, Notifications, Sources int

@@ -41,7 +41,7 @@ func (db *DB) writeCursors(b *pebble.Batch, write func(*cursorWriter) error) err
 	return errors.Join(write(w), w.close())
 }
 
-// close tells whether everything could be looked up.
+// close reports whether everything could be looked up.
 func (w *cursorWriter) close() error {
 	for _, it := range []*pebble.Iterator{w.subs, w.positions} {
 		if it == nil {
@@ -54,7 +54,7 @@ func (w *cursorWriter) close() error {
 	return w.err
 }
 
-// has moves the iterator over the key's kind to the key and tells whether it is
+// has moves the iterator over the key's kind to the key and reports whether it is
 // there. What cannot be read is not.
 func (w *cursorWriter) has(it **pebble.Iterator, key []byte) bool {
 	if *it == nil {

@@ -85,7 +85,7 @@ func (c *Cursors) member(subs, positions *walk) (m delivery.Member, err error) {
 }
 
 // position moves the walk to the position of the subscription with the key and reads
-// it; zero if there is none, or none that can be read. But for their kinds the keys
+// it; zero without one, or none that can be read. But for their kinds the keys
 // are the same.
 func (c *Cursors) position(positions *walk, key []byte) delivery.Position {
 	for positions.valid() {

@@ -142,7 +142,7 @@ func keysOf(t testing.TB, disk vfs.FS) (whole []string, broken map[byte][]byte) 
 	return whole, broken
 }
 
-// concerns tells whether a key is of the topic or of its subscription.
+// concerns reports whether a key is of the topic or of its subscription.
 func concerns(key []byte, topicURL string) bool {
 	sub, sum := soundSub(topicURL), sha256.Sum256([]byte(topic.Key(topicURL)))
 	return bytes.Contains(key, sub.ID[:]) || bytes.Contains(key, sum[:16]) || bytes.Contains(key, []byte(nameIn(topicURL)))

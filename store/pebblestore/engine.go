@@ -221,7 +221,7 @@ func (e *engine) lazily(b *pebble.Batch) (err error) {
 	return b.Close()
 }
 
-// get reads one record; nil if there is none, and ErrDamaged if it is in a part
+// get reads one record; nil without one, and ErrDamaged if it is in a part
 // of a file that is. The bytes are the caller's.
 func (e *engine) get(key []byte) ([]byte, error) {
 	value, closer, err := e.db.Get(key)

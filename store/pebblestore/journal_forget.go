@@ -82,7 +82,7 @@ func (j *Journal) forgetStrays() error {
 	return j.engine.lazily(b)
 }
 
-// journalKept tells whether a key of bytes, without its prefix, belongs to one of
+// journalKept reports whether a key of bytes, without its prefix, belongs to one of
 // the channel's notifications.
 func journalKept(ch *notifier.Channel, key []byte) bool {
 	const size = 8 + 4

@@ -64,7 +64,7 @@ func journalRounded(n notifier.Notification) notifier.Notification {
 	return n
 }
 
-// journalSame tells whether kept is n; an interval of a set is covered once.
+// journalSame reports whether kept is n; an interval of a set is covered once.
 func journalSame(kept *notifier.Notification, n notifier.Notification) bool {
 	return kept != nil && kept.From.Equal(n.From) && kept.Until.Equal(n.Until)
 }

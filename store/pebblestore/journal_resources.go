@@ -48,7 +48,7 @@ type resourcesState struct {
 	told       bool
 	generation uint64
 	// staged is the generation of an import that was sealed and is not yet applied
-	// to its end, generation+1; 0 if there is none.
+	// to its end, generation+1; 0 without one.
 	staged uint64
 }
 
@@ -136,7 +136,7 @@ func (e *engine) forgetRange(b *pebble.Batch, from, end []byte) error {
 	return nil
 }
 
-// some tells whether there are keys from from on and before end.
+// some reports whether there are keys from from on and before end.
 func (e *engine) some(from, end []byte) (bool, error) {
 	it, err := iterator(e.db, from, end)
 	if err != nil {
@@ -236,7 +236,7 @@ func decodeResource(loc string, record []byte) (e payload.Entry, ok bool, err er
 	return e, true, nil
 }
 
-// sameResource tells whether two records say the same of a resource.
+// sameResource reports whether two records say the same of a resource.
 func sameResource(a, b []byte) bool {
 	return len(a) >= resourceHead && len(b) >= resourceHead && bytes.Equal(a[resourceHead:], b[resourceHead:])
 }
@@ -265,7 +265,7 @@ func (j *Journal) KeepResources(ctx context.Context, set string) (err error) {
 	})
 }
 
-// isNew tells whether a set has had no event yet; j.mu is held.
+// isNew reports whether a set has had no event yet; j.mu is held.
 func (j *Journal) isNew(set string) (bool, error) {
 	if ch := j.channels[set]; ch.Sealed != nil || ch.Accepted != nil {
 		return false, nil

@@ -37,7 +37,7 @@ func (j *Journal) Seal(ctx context.Context, n notifier.Notification, body []byte
 	})
 }
 
-// next tells whether n may be sealed now.
+// next reports whether n may be sealed now.
 func (j *Journal) next(n notifier.Notification) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -135,7 +135,7 @@ func idOf(key []byte) subscription.ID { return subscription.ID(key[len(key)-idLe
 // seqOf is the number at the end of a key.
 func seqOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(key)-seqLen:]) }
 
-// keyEnd is the first key behind all that begin with prefix; nil if there is none.
+// keyEnd is the first key behind all that begin with prefix; nil without one.
 func keyEnd(prefix []byte) []byte {
 	end := append([]byte(nil), prefix...)
 	for i := len(end) - 1; i >= 0; i-- {

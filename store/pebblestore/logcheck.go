@@ -40,7 +40,7 @@ type logBlockOf struct {
 }
 
 // chunk says how long the chunk at the place is, and what was synced when it was
-// written; 0: there is none that is whole.
+// written; 0 without one that is whole.
 func (b logBlockOf) chunk(at int) (length int, synced uint64) {
 	rest := b.content[at:]
 	if len(rest) < plainHeader {
@@ -105,7 +105,7 @@ func (b logBlockOf) check() (more bool, err error) {
 	return false, nil
 }
 
-// goesOn tells whether something behind the bad chunk shows that it was whole once:
+// goesOn reports whether something behind the bad chunk shows that it was whole once:
 // a chunk that was written when it had been synced, or the end of a log that was closed.
 // Of a manifest it is any chunk: each edit is synced before the next one.
 func (b logBlockOf) goesOn(bad int) bool {
@@ -121,7 +121,7 @@ func (b logBlockOf) goesOn(bad int) bool {
 	return false
 }
 
-// whole tells whether the chunk has all its bytes, though not the right ones: a write
+// whole reports whether the chunk has all its bytes, though not the right ones: a write
 // that was cut short ends before, or in zeros.
 func (b logBlockOf) whole(at int) bool {
 	rest := b.content[at:]

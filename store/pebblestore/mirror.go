@@ -108,7 +108,7 @@ func (m *Mirrored) put(b *pebble.Batch, c *mirror.Copy) (old *mirror.Copy, err e
 	return old, nil
 }
 
-// drop takes a copy's entries out of the indexes, and returns it; nil if there is none. The batch of
+// drop takes a copy's entries out of the indexes, and returns it; nil without one. The batch of
 // the caller puts each loc once.
 func (m *Mirrored) drop(b *pebble.Batch, loc string) (*mirror.Copy, error) {
 	old, err := m.readCopy(loc)

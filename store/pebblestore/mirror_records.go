@@ -33,7 +33,7 @@ const (
 // may still hold, have no links.
 const mirrorVersion = 2
 
-// mirrorDecoder reads a record of a mirror of either version; linked tells whether it may have links.
+// mirrorDecoder reads a record of a mirror of either version; linked reports whether it may have links.
 func mirrorDecoder(record []byte) (d *decoder, linked bool) {
 	if len(record) > 0 && record[0] == 1 {
 		return newDecoder(record, 1), false

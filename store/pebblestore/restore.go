@@ -23,7 +23,7 @@ var errNumber = errors.New("it is not a sequence number of a log")
 // counts of pings stay this store's own.
 type Restore struct{ db *DB }
 
-// Empty tells whether nothing is kept: no subscription, request, log, ping or Source, nor
+// Empty reports whether nothing is kept: no subscription, request, log, ping or Source, nor
 // anything that belongs to one. The counts that must never return do not matter.
 func (r *Restore) Empty(ctx context.Context) (bool, error) {
 	empty, err := r.empty(ctx)
@@ -210,7 +210,7 @@ func (w *headWriter) count(n *delivery.Notification, place []byte, size int64) e
 	return nil
 }
 
-// stored is what the notification at the place counts for; 0 where there is none.
+// stored is what the notification at the place counts for; 0 without one.
 func (w *headWriter) stored(place []byte) (int64, error) {
 	record, err := w.log.db.engine.get(place)
 	if record == nil || errors.Is(err, ErrDamaged) {

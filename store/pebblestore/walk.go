@@ -102,7 +102,7 @@ func (w *walk) leap() bool {
 }
 
 // seek moves to the first record from key on, with another iterator: one that has met
-// damage tells of it again when it goes forward to a place behind all records. Pebble would
+// damage reports it again when it goes forward to a place behind all records. Pebble would
 // read the last block also for a key that is behind it.
 func (w *walk) seek(key []byte) (ok bool, err error) {
 	if bytes.Compare(key, w.upper) >= 0 {

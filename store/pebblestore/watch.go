@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// watchedFS tells of the first failed write to a write-ahead log, before Pebble
+// watchedFS reports the first failed write to a write-ahead log, before Pebble
 // hears of it: Pebble's answer is a panic within its locks that nobody can
 // recover from, with the stacks of all goroutines on standard error.
 type watchedFS struct {

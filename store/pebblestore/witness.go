@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// witnessFile tells how long the manifest and the newest write-ahead log were when the
+// witnessFile reports how long the manifest and the newest write-ahead log were when the
 // store was opened or closed last: a file that ends too soon is else like one that a
 // crash has left, and a log that is gone like one that never was. It is a help, not a part
 // of the store: without it, or with a damaged one, nothing is known.

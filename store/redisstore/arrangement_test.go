@@ -137,7 +137,7 @@ func TestOnACluster(t *testing.T) {
 	worked(t, openOnly(t, w.cfg))
 }
 
-// submitted tells whether requests in every shard are taken, and takes them back.
+// submitted reports whether requests in every shard are taken, and takes them back.
 func submitted(t *testing.T, db *redisstore.DB) error {
 	for n := range workers {
 		r := request(n)

@@ -64,7 +64,7 @@ func TestAGreatAnswerTakesItsTime(t *testing.T) {
 	})
 }
 
-// timedOut runs an exchange that must end by its limit, and tells when.
+// timedOut runs an exchange that must end by its limit, and reports when.
 func timedOut(t *testing.T, exchange func(c, far net.Conn) error) (took time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()

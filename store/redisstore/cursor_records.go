@@ -141,7 +141,7 @@ type fields struct {
 
 func fieldsOf(record string) fields { return fields{rest: record, more: true} }
 
-// next is the next field, empty where there is none.
+// next is the next field, empty without one.
 func (f *fields) next() (field string) {
 	switch {
 	case f.err != nil:
@@ -183,7 +183,7 @@ func (f *fields) fail(err error) {
 	}
 }
 
-// done tells whether the record was what was read of it, and no more.
+// done reports whether the record was what was read of it, and no more.
 func (f *fields) done() error {
 	if f.more {
 		f.fail(fmt.Errorf("it has %d fields too many", 1+strings.Count(f.rest, " ")))

@@ -54,7 +54,7 @@ var states = []string{
 	"NOREPLICAS", "UNBLOCKED", "NOPERM", "NOAUTH", "WRONGPASS", "NOSCRIPT", "EXECABORT", "DENIED", "max number of clients",
 }
 
-// classify tells what a failure is.
+// classify reports what a failure is.
 func classify(err error) class {
 	if _, answered := errors.AsType[redis.Error](err); !answered {
 		return network

@@ -114,7 +114,7 @@ func TestAServerThatHangs(t *testing.T) {
 	eventually(t, func() error { return submit(t, w.db) })
 }
 
-// scripts tells how many the server has run.
+// scripts reports how many the server has run.
 func scripts(t *testing.T, server *redistest.Server) (count int) {
 	t.Helper()
 	stats := server.Do(t, "INFO", "commandstats").(string)

@@ -97,7 +97,7 @@ func isNamePart(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".:_-", r)
 }
 
-// isName tells whether a process may have the name: it is a part of keys and messages.
+// isName reports whether a process may have the name: it is a part of keys and messages.
 func isName(name string) bool {
 	return name != "" && len(name) <= maxName && strings.IndexFunc(
 		name, func(r rune) bool { return !isNamePart(r) },

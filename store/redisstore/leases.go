@@ -69,7 +69,7 @@ redis.call('HSET', KEYS[1], '!until', now() + ARGV[3])
 return lease[3] == run() and 1 or 2
 `)
 
-// lookScript tells when a shard can be taken.
+// lookScript reports when a shard can be taken.
 //
 //	KEYS  1 cursors
 //	ARGV  1 the process  2 the longest takeover, ms

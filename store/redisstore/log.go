@@ -179,7 +179,7 @@ func digestText(sum [sha256.Size]byte) string {
 	return string(sum[:])
 }
 
-// says tells whether the append script returned the one word.
+// says reports whether the append script returned the one word.
 func says(value any, word string) bool {
 	list, _ := value.([]any)
 	return len(list) == 1 && list[0] == word
@@ -492,7 +492,7 @@ func (l *Log) readState(ctx context.Context, key string, f foundState) (delivery
 }
 
 // decodeState reads the fields topic, head, last, until, digest and bytes of a topic.
-// Head is 0 where there are none.
+// Head is 0 without one.
 func decodeState(key string, fields []any) (state delivery.TopicState, err error) {
 	text := func(i int) string { s, _ := fields[i].(string); return s }
 	if fields[1] == nil {

@@ -60,7 +60,7 @@ func TestSummariesReadNoBody(t *testing.T) {
 	}
 }
 
-// wantListed checks that the list of a topic's log tells what reading it does.
+// wantListed checks that the list of a topic's log reports what reading it does.
 func wantListed(t *testing.T, db *redisstore.DB, topic string, want int) {
 	t.Helper()
 	all := readAll(t, db, topic)

@@ -20,7 +20,7 @@ func (w *world) leases() (list []string) {
 }
 
 // left is for how long the members count from now on, at most, and in the same way
-// the leases; zero where there is none.
+// the leases; zero without one.
 func (w *world) left(t *testing.T) (members, leases time.Duration) {
 	t.Helper()
 	list := w.leases()

@@ -25,7 +25,7 @@ const (
 )
 
 // newMetrics makes the metrics and registers them; without a Registerer they are
-// only counted. warnings tells how many there are, and state how the shards are shared.
+// only counted. warnings reports how many there are, and state how the shards are shared.
 func newMetrics(reg prometheus.Registerer, warnings func() int, state func() ShardState) (*metrics, error) {
 	const ns, sub = "carillon", "redis"
 	m := &metrics{

@@ -169,7 +169,7 @@ func (w *waiting) look(ctx context.Context) {
 	}
 }
 
-// giveUp tells of all that were not heard of.
+// giveUp reports all that were not heard of.
 func (w *waiting) giveUp(err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = errNoAnswer

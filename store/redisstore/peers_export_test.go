@@ -24,7 +24,7 @@ func (p *Peers) Silent() []string {
 	return slices.Sorted(maps.Keys(p.db.silence.since))
 }
 
-// Owners tells which shards each process has by the leases in the store, also one that
+// Owners reports which shards each process has by the leases in the store, also one that
 // does not answer. One that died has them until another took them.
 func (p *Peers) Owners(ctx context.Context) (map[string][]subscription.Shard, error) {
 	if err := ctx.Err(); err != nil {

@@ -180,7 +180,7 @@ func (d *decoder) fail(what string) {
 	d.rest = ""
 }
 
-// done tells whether everything fitted and nothing is left over.
+// done reports whether everything fitted and nothing is left over.
 func (d *decoder) done() error {
 	if d.err == nil && d.rest != "" {
 		d.fail(fmt.Sprintf("it has %d bytes too many", len(d.rest)))

@@ -20,7 +20,7 @@ func (db *DB) Restore() *Restore { return &Restore{db} }
 // restoreStep is how many records go in one round trip.
 const restoreStep = 500
 
-// Empty tells whether no subscription, request, log, ping or Source is kept. Who owns the
+// Empty reports whether no subscription, request, log, ping or Source is kept. Who owns the
 // shards, and what the store is called, do not count.
 func (r *Restore) Empty(ctx context.Context) (bool, error) {
 	e := r.db.engine

@@ -223,7 +223,7 @@ func (k *keeper) gone(s subscription.Shard, news *tidings) {
 	}
 }
 
-// missed tells of the shards that are gone.
+// missed reports the shards that are gone.
 func (k *keeper) missed(gone []subscription.Shard) {
 	if len(gone) == 0 {
 		return
@@ -256,7 +256,7 @@ func (k *keeper) failed(r round, err error) {
 	}
 }
 
-// vouch tells until when nobody else can own what was gained. The leases are
+// vouch reports until when nobody else can own what was gained. The leases are
 // counted from before they were asked for; the margin is for clocks that run
 // at different rates. Doubted are those that were not renewed now, and what is another's
 // and not lost yet. It returns how many are sure.

@@ -145,7 +145,7 @@ func (c call) command(ctx context.Context, how func(call) (command, script strin
 	return once{cmd}
 }
 
-// pipeline makes those calls and tells which of them found no script.
+// pipeline makes those calls and reports which of them found no script.
 func (e *engine) pipeline(
 	ctx context.Context, calls []call, results []result, which []int,
 	how func(call) (command, script string),

@@ -46,7 +46,7 @@ func (s *Shards) Run(ctx context.Context, h delivery.Holder) error {
 	return nil
 }
 
-// State tells how the shards are shared.
+// State reports how the shards are shared.
 func (s *Shards) State() ShardState {
 	state := s.db.sharing.get()
 	state.Joined = !state.LastRenewal.IsZero() && time.Since(state.LastRenewal) < s.db.engine.cfg.Takeover
@@ -76,7 +76,7 @@ var countScript = reads("count members", `
 return redis.call('ZCOUNT', KEYS[1], '(' .. string.format('%.0f', now()), '+inf')
 `)
 
-// Processes tells how many processes share the work on the store at the moment:
+// Processes reports how many processes share the work on the store at the moment:
 // those that run Shards.Run. One that died counts until its Takeover is over.
 func (db *DB) Processes(ctx context.Context) (int, error) {
 	value, err := db.engine.run(ctx, countScript, []string{db.engine.keys.members()})

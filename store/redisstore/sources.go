@@ -38,7 +38,7 @@ return false
 //	KEYS  1 sources
 //	ARGV  1 name  2 the Source
 //
-// It returns 1, or 0 where there is none.
+// It returns 1, or 0 without one.
 var replaceSourceScript = shrinks("replace Source", `
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -50,7 +50,7 @@ return 1
 //	KEYS  1 sources
 //	ARGV  1 name
 //
-// It returns 1, or 0 where there was none.
+// It returns 1, or 0 without one.
 var deleteSourceScript = shrinks("delete Source", `
 return redis.call('HDEL', KEYS[1], ARGV[1])
 `)

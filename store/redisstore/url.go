@@ -66,7 +66,7 @@ var schemes = map[string]struct {
 	"rediss+cluster":  {cluster, true},
 }
 
-// IsURL tells whether text has one of the schemes that ParseURL knows.
+// IsURL reports whether text has one of the schemes that ParseURL knows.
 func IsURL(text string) bool {
 	scheme, _, found := strings.Cut(text, "://")
 	_, known := schemes[scheme]

@@ -27,7 +27,7 @@ func ask(conn net.Conn, path string) int {
 	return resp.StatusCode
 }
 
-// alive tells whether the connection was not closed by the server.
+// alive reports whether the connection was not closed by the server.
 func alive(conn net.Conn) bool {
 	read := make(chan struct{})
 	go func() {

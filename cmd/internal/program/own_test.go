@@ -14,7 +14,7 @@ import (
 )
 
 // askWith sends a request with the fields, while it reads the answer, and returns its
-// status; 0: there was none.
+// status; 0 without one.
 func askWith(conn net.Conn, fields ...string) int {
 	go io.WriteString(
 		conn,

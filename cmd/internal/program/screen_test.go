@@ -8,7 +8,7 @@ import (
 	"carillon/cmd/internal/program"
 )
 
-// Lines of the log stand above the line that tells how far something has come, which
+// Lines of the log stand above the line that reports how far something has come, which
 // stays the last one.
 func TestScreen(t *testing.T) {
 	var terminal bytes.Buffer

@@ -89,7 +89,7 @@ func TestTLSWarnsAtTheStart(t *testing.T) {
 	for name, test := range map[string]struct {
 		age, left time.Duration
 		mode      os.FileMode
-		want      string // part of the log; empty: there is none
+		want      string // part of the log; empty without one
 	}{
 		"good":           {75 * day, 15 * day, 0o640, ""},
 		"expires soon":   {77 * day, 13 * day, 0o600, "expires at"},
