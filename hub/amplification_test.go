@@ -213,8 +213,8 @@ func rawForm(form string) string {
 	return fmt.Sprintf("POST /websub HTTP/1.1\r\nHost: hub.example\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", formType, len(form), form)
 }
 
-// TestAmplification: what one request of a stranger makes the hub send to somebody who wants
-// none of it is what docs/abuse.md says.
+// TestAmplification checks docs/abuse.md: how much one request of a stranger makes the hub send to a
+// server that wants none of it.
 func TestAmplification(t *testing.T) {
 	stated := statedAmplification(t)
 	subscribe := rawForm("hub.mode=subscribe&hub.topic=http://t/&hub.callback=http://c/")

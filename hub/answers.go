@@ -18,11 +18,11 @@ import (
 	"carillon/topic"
 )
 
-// A registered Source may ask what became of a notification that it published:
+// A registered Source may ask for the outcome of a notification that it published:
 //
 //	GET {hub URI}notifications/{id}?topic=URL        Authorization: Bearer TOKEN
 //
-// A publish tells it that address in Location.
+// The answer to a publication has that address in Location.
 
 // answersPath is where they are below the hub URI.
 const answersPath = "notifications/"

@@ -103,7 +103,7 @@ func errNotAsked() error {
 	return &subscription.Refusal{Reason: "its address is not one that this hub makes requests to"}
 }
 
-// requestFailed tells an address that may not be dialed from a server that is away.
+// requestFailed distinguishes an address that may not be dialed from a server that is away.
 func requestFailed(err error) error {
 	if errors.Is(err, egress.ErrForbidden) {
 		return errNotAsked()

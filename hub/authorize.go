@@ -31,15 +31,14 @@ const (
 	reasonOutside   reason = "outside"   // the topic is not one of the Source's
 )
 
-// gatekeeper lets registered Sources publish, and tells of those it refuses. One without
-// sources lets everybody.
+// gatekeeper lets registered Sources publish, and logs refusals. One without sources lets every
+// publisher in.
 type gatekeeper struct {
 	sources Sources
-	client  func(*http.Request) string // who sends it; empty: somebody on this machine
+	client  func(*http.Request) string // the client of a request; empty: on this machine
 	logger  *slog.Logger
 	refused *prometheus.CounterVec
-	// told bounds the log lines of each reason: strangers can be refused as fast as
-	// they can ask.
+	// told bounds the log lines of each reason: strangers can be refused as fast as they can send.
 	told map[reason]*outage
 }
 

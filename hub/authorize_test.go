@@ -155,7 +155,7 @@ func TestWhoMayPublish(t *testing.T) {
 	}
 }
 
-// tells fails where the text has the token in it.
+// tells fails if the text has the token in it.
 func tells(t *testing.T, g *guarded, text string) {
 	t.Helper()
 	if strings.Contains(text, string(g.token)) {
@@ -203,7 +203,7 @@ func TestAPingOfSeveralTopics(t *testing.T) {
 	}
 }
 
-// Who may not publish may subscribe.
+// A client that may not publish may subscribe.
 func TestEverybodyMaySubscribe(t *testing.T) {
 	g := newGuarded(t)
 	form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {g.topicURL + "/get-only"}, "hub.callback": {g.topicURL + "/callback"}}
@@ -238,7 +238,7 @@ func TestATokenIsAskedForFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		// The body never comes, and nobody says that it may.
+		// The body never comes, and the hub never asks for it.
 		fmt.Fprintf(
 			conn,
 			"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\nExpect: 100-continue\r\n%s\r\n\r\n",
@@ -285,7 +285,7 @@ func TestRevokedInTheMiddle(t *testing.T) {
 	}
 }
 
-// While the Sources cannot be read nobody is told that he may not.
+// While the Sources cannot be read no publisher is refused for good.
 func TestSourcesAreAway(t *testing.T) {
 	g := newGuarded(t)
 	g.shelf.set(fmt.Errorf("%w: away", registered.ErrUnavailable))

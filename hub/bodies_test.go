@@ -19,8 +19,8 @@ import (
 	"carillon/hub"
 )
 
-// bodies are the notifications of testdata, with what becomes of each that is not simply taken: the
-// status, and of what the Source is told a part, in the answer's body or in X-Hub-Warning.
+// bodies are the notifications of testdata, with the outcome of each that is not simply taken: the
+// status, and a part of the hint for the Source, in the answer's body or in X-Hub-Warning.
 var bodies = map[string]struct {
 	status int
 	told   string
@@ -71,8 +71,8 @@ var bodies = map[string]struct {
 	"42-entity_doctype.xml":              {status: 400, told: "remove <!ENTITY"},
 }
 
-// TestBodies publishes each body of testdata/notifications. Every Source is told what the hub does
-// otherwise than it may expect.
+// TestBodies publishes each body of testdata/notifications. The answer warns the Source of everything
+// that it may not expect.
 func TestBodies(t *testing.T) {
 	files, err := filepath.Glob("testdata/notifications/*.xml")
 	if err != nil || len(files) != len(bodies) {
@@ -196,8 +196,9 @@ func (l *lines) with(what string) (found []string) {
 	return found
 }
 
-// TestEntities: XML that declares entities is refused, by either media type and in whatever encoding
-// a parser may find, also of a topic that has nothing of ResourceSync; what declares none is taken.
+// TestEntities publishes XML that declares entities: the hub refuses it, by either media type and in
+// every encoding that a parser may find, also without anything of ResourceSync. XML without them is
+// taken.
 func TestEntities(t *testing.T) {
 	const root = "<rss version='2.0'/>"
 	bomb := `<!DOCTYPE rss [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;">]><rss>&b;</rss>`
@@ -238,7 +239,8 @@ func wide(width int, order binary.ByteOrder, text string) string {
 	return b.String()
 }
 
-// TestNoHint: what has nothing of a notification gets no hint, and neither has what is one.
+// TestNoHint publishes bodies that have nothing of a notification, and real notifications: neither get
+// a hint.
 func TestNoHint(t *testing.T) {
 	const sitemap = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">`
 	w := newTown(t, nil)

@@ -91,8 +91,8 @@ func newUploadStage(t *testing.T, cfg hub.Config) *stage {
 	return newStage(t, cfg, c, anywhere{})
 }
 
-// TestAnnouncedBodiesCostNothing: who announces long bodies and sends a byte now and
-// then keeps nobody out.
+// TestAnnouncedBodiesCostNothing announces long bodies and sends a byte now and then: others can still
+// publish.
 func TestAnnouncedBodiesCostNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newUploadStage(t, hub.Config{MaxBody: 4 << 20, MaxBodiesBytes: 8 << 20})

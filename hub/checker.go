@@ -21,18 +21,17 @@ import (
 // more is asked when it is wanted next.
 const renewals = 1024
 
-// Checker asks topics whether they name this hub: by HEAD, then by GET where HEAD
-// is refused or does not show it. A topic does if it answers with 2xx, rel=self equal to
-// the topic, and a rel=hub equal to this hub (DESIGN "Topic check"; WebSub §4, CN §4.1).
+// Checker asks topics whether they name this hub: by HEAD, then by GET where HEAD is refused or does
+// not show it. A topic does if it answers with 2xx, rel=self equal to the topic, and a rel=hub equal
+// to this hub (DESIGN "Topic check"; WebSub §4, CN §4.1).
 //
-// A good answer counts for Config.TopicCheckTTL, and while it does nobody waits:
-// past half of that time the topic is asked again in the background. A topic whose
-// server is away keeps its good answer to the end of that time and no longer. A
-// refusal counts for Config.TopicRefusalTTL; that a server is away is not
-// remembered. Several who want to know at once share one check.
+// A good answer counts for Config.TopicCheckTTL, and requests for the topic do not wait meanwhile.
+// Past half of that time the topic is asked again in the background. A topic whose server is away
+// keeps its good answer to the end of that time and no longer. A refusal counts for
+// Config.TopicRefusalTTL; a server that is away is not remembered. Callers that ask at the same time
+// share one check.
 //
-// Its methods may be called from any goroutine. The background work runs while
-// Hub.Run runs.
+// Its methods may be called from any goroutine. The background work runs while Hub.Run runs.
 type Checker struct {
 	cfg     Config
 	asker   *asker

@@ -136,7 +136,7 @@ func TestTopicCheckWithoutAnswer(t *testing.T) {
 	if !errors.As(err, &refusal) {
 		t.Errorf("a forbidden address: %v, want a refusal", err)
 	}
-	// What a name resolves to is not told to strangers.
+	// Strangers do not learn the addresses that a name resolves to.
 	for _, word := range []string{"network", "private", "forbidden"} {
 		if strings.Contains(err.Error(), word) {
 			t.Errorf("the refusal says %q: %v", word, err)
@@ -179,7 +179,7 @@ func (e *endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// clerk answers topic checks as it is told, and counts them.
+// clerk answers topic checks as the test sets it, and counts them.
 type clerk struct {
 	asked  atomic.Int64
 	answer atomic.Value // func(*http.Request) (*http.Response, error)

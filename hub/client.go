@@ -16,9 +16,9 @@ import (
 	"carillon/subscription"
 )
 
-// clients tells who sends a request, and how much each may send: the requests that
-// make the hub ask somebody else something. Who sends more is told when to come
-// again. It knows a bounded number of them; who is forgotten begins anew.
+// clients names the client of each request, and bounds how much each may send of the requests that
+// make the hub ask other servers. Beyond the bound the answer has the time to come again. It knows a
+// bounded number of clients; a forgotten one begins anew.
 type clients struct {
 	trusted []netip.Prefix
 	every   time.Duration // for one request
@@ -118,10 +118,10 @@ func (c *clients) client(key string, now time.Time) *client {
 	return one
 }
 
-// of returns whose limits a request counts against: its network, as standing.Network tells
-// it. It is that of the connection's peer, unless that is a proxy which the operator trusts to
-// name another. It is empty for a peer on this machine, who has none, but not for one whom a
-// proxy only says to be on it.
+// of returns the client whose limits a request counts against: its network, as standing.Network
+// defines it. That is the connection's peer, unless the peer is a proxy which the operator trusts to
+// name another. It is empty for a peer on this machine, which has no limits; but not for one that a
+// proxy only claims to be on it.
 func (c *clients) of(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -149,14 +149,14 @@ func (c *clients) of(r *http.Request) string {
 // hints are for the operator who has put a proxy before the hub, and one of the two wrong.
 type hints struct {
 	silent sync.Once
-	many   atomic.Int64 // requests that nobody's header was believed of
+	many   atomic.Int64 // requests whose X-Forwarded-For was not believed
 }
 
-// manyForwarded is how many requests with X-Forwarded-For from peers that no operator trusts are a
-// hint that one of them is his proxy. Anybody can write the header.
+// manyForwarded is how many requests with X-Forwarded-For from untrusted peers suggest that one of
+// them is the operator's proxy. Any client can write the header.
 const manyForwarded = 100
 
-// unnamed tells once that a trusted proxy names nobody.
+// unnamed logs once that a trusted proxy names no client.
 func (h *hints) unnamed(logger *slog.Logger, peer netip.Addr) {
 	h.silent.Do(func() {
 		logger.Warn(
@@ -166,7 +166,7 @@ func (h *hints) unnamed(logger *slog.Logger, peer netip.Addr) {
 	})
 }
 
-// unbelieved tells once that a proxy may not be among the trusted ones.
+// unbelieved logs once that a proxy may be missing from the trusted ones.
 func (h *hints) unbelieved(logger *slog.Logger, peer netip.Addr) {
 	if h.many.Add(1) == manyForwarded {
 		logger.Warn("many requests came with X-Forwarded-For from addresses that are no trusted proxies; if one is yours, its clients share one limit, or, on this machine, have none: see --trusted-proxy",
@@ -174,9 +174,9 @@ func (h *hints) unbelieved(logger *slog.Logger, peer netip.Addr) {
 	}
 }
 
-// forwarded reads X-Forwarded-For from its end, where the nearest proxy wrote: the first
-// address that is no trusted proxy's is the client's, and what stands before it was written by
-// nobody whom we know. Without one it is the last that was read, or none.
+// forwarded reads X-Forwarded-For from its end, where the nearest proxy wrote. The first address that
+// is no trusted proxy's is the client's; anything before it is unproven. Without such an address it
+// returns the last one that was read, or the zero Addr.
 func (c *clients) forwarded(lines []string) (last netip.Addr, err error) {
 	for i := len(lines) - 1; i >= 0; i-- {
 		for rest, more := lines[i], true; more; {

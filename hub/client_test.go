@@ -74,8 +74,8 @@ func TestClientAddress(t *testing.T) {
 	}
 }
 
-// TestHintsOfProxies: the log says once that a trusted proxy names nobody, and once that many
-// clients are named by one that is not trusted.
+// TestHintsOfProxies expects one log line when a trusted proxy names no client, and one when an
+// untrusted peer names many.
 func TestHintsOfProxies(t *testing.T) {
 	var log strings.Builder
 	c := &clerk{}
@@ -165,9 +165,9 @@ func (s *stage) limited(t *testing.T, limit string) float64 {
 	return 0
 }
 
-// TestClientRate: who sends too much is 429 with the time after which there is room, for all
-// that makes the hub ask somebody; others, and those on this machine, do not notice, and
-// what is remembered of a topic is not limited.
+// TestClientRate sends too much of all the requests that make the hub ask other servers: 429, with the
+// time after which there is room. Other clients, and those on this machine, do not notice. Requests
+// for remembered topics are not limited.
 func TestClientRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &clerk{}
@@ -260,9 +260,9 @@ func TestLimitsOfRequests(t *testing.T) {
 	}
 }
 
-// TestTopicPace: a site whose topics have refused twenty times in a row is asked once a
-// second, whoever wants to know and whatever of its topics and names: checks of
-// publications and subscriptions, and fetches. What names this hub is asked all the same.
+// TestTopicPace has the topics of a site refuse twenty times in a row: then the site is asked once a
+// second, for whatever client, topic and name. That holds for the checks of publications and
+// subscriptions, and for fetches. A topic that names this hub is asked all the same.
 func TestTopicPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &clerk{}
@@ -362,8 +362,8 @@ func TestPingsOfAHealthyTopic(t *testing.T) {
 				if all := s.publisher.all(); len(all) != before+1 || all[before].Topic.String() != topic {
 					t.Fatalf("%s: %d published", topic, len(all)-before)
 				}
-				// Who is not known still has to wait; a good fetch has ended the bad standing,
-				// so it is brought about again.
+				// An unknown topic still has to wait; a good fetch has ended the bad standing, so the test brings it
+				// about again.
 				for i := range 20 {
 					_ = s.checker.Validate(t.Context(), fmt.Sprintf("https://victim.com/?%d-%d", before, i))
 				}

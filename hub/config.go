@@ -136,8 +136,8 @@ type Config struct {
 	// denies a topic's subscribers. Default 3.
 	TopicRefusals int
 
-	// VerifyTimeout bounds one request to a callback that asks for its intent or
-	// tells of a denial. Default 10 s.
+	// VerifyTimeout bounds one request to a callback that asks for its intent or reports a denial. Default
+	// 10 s.
 	VerifyTimeout time.Duration
 
 	// Fetches is how many topics are fetched at once after pings, and
@@ -157,13 +157,11 @@ type Config struct {
 	// FetchTimeout bounds one fetch, from dialing to the last byte. Default 30 s: a Source whose
 	// topic takes longer publishes with the content.
 	FetchTimeout time.Duration
-	// FetchRetryFirst is about how long after a failed fetch the next one
-	// follows; the time grows up to FetchRetryMax, and is not less than what the
-	// topic's server asks for (Retry-After) within it. FetchRetryFor is how long
-	// after the first failure the ping is dropped; a restart begins anew. A topic that
-	// nobody subscribes to in this process, and that is not remembered to name this hub, is tried
-	// four times more within that time.
-	// Default 5 s, 5 min and 1 h.
+	// FetchRetryFirst is about how long after a failed fetch the next one follows. The time grows up to
+	// FetchRetryMax, and within it is not less than what the topic's server asks for (Retry-After).
+	// FetchRetryFor is how long after the first failure the ping is dropped; a restart begins anew. A
+	// topic that has no subscription in this process, and is not remembered to name this hub, is tried
+	// four times more within that time. Default 5 s, 5 min and 1 h.
 	FetchRetryFirst time.Duration
 	FetchRetryMax   time.Duration
 	FetchRetryFor   time.Duration
@@ -171,16 +169,15 @@ type Config struct {
 	// TrustedProxies are the networks of the proxies before the hub, whose X-Forwarded-For
 	// is believed. Default none: a client is the peer of its connection.
 	TrustedProxies []netip.Prefix
-	// ClientRate is how many requests a second one client may send that make the hub ask
-	// somebody: to subscribe, to unsubscribe, pings, each topic of one counted, and publications to a topic
-	// whose check is not remembered; ClientBurst is how many of them at
-	// once. 429 beyond. A client is an IPv4 address or a /64 of IPv6; one on this machine has
-	// no limit, nor has a registered Source that publishes. Default 50 and 1,000; ClientBurst is at least
-	// MaxPingTopics.
+	// ClientRate is how many requests a second one client may send that make the hub ask another server.
+	// They are: subscribe, unsubscribe, each topic of a ping, and publications to a topic whose check is
+	// not remembered. ClientBurst is how many of them may come at once. Beyond that the answer is 429. A
+	// client is an IPv4 address or a /64 of IPv6; one on this machine has no limit, nor has a registered
+	// Source that publishes. Default 50 and 1,000; ClientBurst is at least MaxPingTopics.
 	ClientRate  int
 	ClientBurst int
-	// Clients is how many clients are remembered, some 200 bytes each: who came longest
-	// ago is forgotten first. Default 65,536.
+	// Clients is how many clients are remembered, some 200 bytes each; the least recent is forgotten
+	// first. Default 65,536.
 	Clients int
 
 	// AnswerRate is how many times a second a registered Source may ask what became of its
@@ -201,8 +198,8 @@ type Config struct {
 	MemoryReadings          int
 	MemoryReadingsPerClient int
 
-	// OwnCallbacks is the origin of callbacks that are the hub's own: 403 to a request for one at its
-	// host, which nobody else can have. Empty: there are none.
+	// OwnCallbacks is the origin of callbacks that are the hub's own. A request for a callback at its host
+	// gets 403, so that no subscriber can have one. Empty: the hub has none.
 	OwnCallbacks string
 }
 
@@ -342,7 +339,7 @@ func orDefault[T int | int64 | time.Duration](v *T, def T) {
 // userAgent is the User-Agent of every request that the hub makes.
 func (c Config) userAgent() string { return "Carillon/" + c.Version + " (+" + c.URL + ")" }
 
-// validProxies refuses networks that nobody can be in.
+// validProxies refuses networks that no client can be in.
 func validProxies(networks []netip.Prefix) error {
 	for _, p := range networks {
 		if !p.IsValid() || p.Addr().Is4In6() {

@@ -11,7 +11,8 @@ import (
 // finding is what a body shows of itself.
 type finding struct {
 	from, until string // of a ResourceSync notification
-	// miss is why a body that looks like a ResourceSync notification is none; nil for every other.
+	// miss is the reason why a body that looks like a ResourceSync notification is not one; nil for other
+	// bodies.
 	miss *payload.Miss
 }
 

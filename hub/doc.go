@@ -1,5 +1,5 @@
-// Package hub is the WebSub face of the hub: one endpoint over HTTP, and the
-// requests that the hub itself makes to topics and to callbacks.
+// Package hub is the WebSub face of the hub: one endpoint over HTTP, and the requests that the hub
+// itself makes to topics and to callbacks.
 //
 // # What a request means
 //
@@ -14,33 +14,31 @@
 //
 // # Who does what
 //
-// Hub answers requests (Handler), whichever process that shares the store they
-// reach, and runs the loops (Run): the fetches that pings asked for, the watch
-// over the topics that have subscribers, and the renewal of topic checks. It
-// fetches the topics whose shard is this process's (Gained, Lost).
+// Hub answers requests (Handler), in whichever process of a store they reach. It runs the loops (Run):
+// the fetches of pings, the watch over the topics that have subscribers, and the renewal of topic
+// checks. It fetches the topics whose shard belongs to this process (Gained, Lost).
 //
-//	ping ──▶ noted (204) ── topic's shard is ours? ── yes ──▶ fetched here
-//	                              └── no ──▶ its owner is told by the store, or
+//	ping ──▶ recorded (204) ── topic's shard is ours? ── yes ──▶ fetched here
+//	                              └── no ──▶ its owner hears of it by the store, or
 //	                                         finds it: Pinged, Refresh, Gained
 //
-// Checker asks topics whether they name this hub; it is the
-// subscription.Validator. Verifier asks callbacks whether they meant it; it is the
-// subscription.Confirmer. Checker and Verifier are made first,
-// subscription.Service with them, and Hub over all of them.
+// Checker asks topics whether they name this hub; it is the subscription.Validator. Verifier asks
+// callbacks whether they meant it; it is the subscription.Confirmer. Checker and Verifier are made
+// first, subscription.Service with them, and Hub over all of them.
 //
-// What it guarantees: no success is answered before what it promises is
-// durable; the answer to a subscription request never depends on the topic or
-// the callback (WebSub §5.1.2); a body is read only after everything that could
-// refuse the request without it; an error says which parameter broke which
-// rule, and nothing of the hub's inside; a ping that was answered 204 is
-// fetched even if the process dies in between, then perhaps twice; where there are
-// Parts.Sources, nothing is published and no ping is taken from who has not the token of a
-// Source that the topic is one of, and neither the body of a publication is read nor a topic
-// asked before that; no request
-// that the hub makes is redirected, decompressed, or read beyond a limit.
+// # Guarantees
 //
-// What it does not: it dials nobody but through the transport it is given, which
-// must refuse the addresses that may not be reached (internal/egress); it keeps
-// nothing that must survive a restart; without Parts.Sources it does not authenticate
-// Sources: whoever names a topic that names this hub may publish to it.
+// A success is answered only once its promise is durable. The answer to a subscription request never
+// depends on the topic or the callback (WebSub §5.1.2). A body is read only after every check that
+// could refuse the request without it. An error names the parameter and the rule it broke, and nothing
+// of the hub's inside. A ping that was answered 204 is fetched even if the process dies in between,
+// then perhaps twice. No request that the hub makes is redirected, decompressed, or read beyond a
+// limit.
+//
+// With Parts.Sources a publication or ping needs the token of a Source that covers the topic. Before
+// that proof the hub neither reads the body of a publication nor asks a topic. Without Parts.Sources
+// it does not authenticate Sources: any client may publish to a topic that names this hub.
+//
+// The package opens connections only through the transport it is given, which must refuse forbidden
+// addresses (internal/egress). It keeps nothing that must survive a restart.
 package hub

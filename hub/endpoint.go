@@ -76,7 +76,8 @@ func (h *Hub) handle(f func(http.ResponseWriter, *http.Request) (kind string, er
 			h.writeError(rec, r, err)
 		}
 		h.metrics.answered(kind, rec.status, began)
-		// Who was too slow is not sending, and who waits to be asked has not begun.
+		// A body that came too slowly is no longer coming, and a client that awaits 100 Continue has not
+		// begun.
 		if err != nil && !body.Done && rec.status != http.StatusRequestTimeout && r.Header.Get("Expect") == "" {
 			bodies.Linger(rec, body)
 		}
@@ -212,7 +213,7 @@ func endpointPaths(hubURL string) []string {
 	return []string{base, base + "/"}
 }
 
-// memoryLink is the Link value that tells of the memory of a topic.
+// memoryLink is the Link value with the address of a topic's memory.
 func (h *Hub) memoryLink(topic string) string {
 	return weblink.Link{
 		URI: appendQuery(h.cfg.belowHub(memoryPath), query{"topic", topic}), Rel: []string{relArchives},

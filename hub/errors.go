@@ -38,8 +38,8 @@ var (
 	errReadsBusy = errors.New("too many readings of one client")
 	// errMoved: the log was trimmed, or replaced, while it was looked through.
 	errMoved = errors.New("the log changed while it was read")
-	// errCutOff: an answer broke off after its header was sent. The connection has to end with it,
-	// so that nobody takes what there is for the whole.
+	// errCutOff: an answer broke off after its header was sent. The connection has to end with it, so that
+	// no client takes the part for the whole.
 	errCutOff = errors.New("the answer broke off")
 	// errPingsBusy: as many topics wait to be fetched as the store takes.
 	errPingsBusy = errors.New("too many pings wait")
@@ -80,7 +80,7 @@ type answer struct {
 	message string
 	// retry: the same request may succeed later; Retry-After says when to try.
 	retry bool
-	// silent: nobody is there to read an answer.
+	// silent: no client is left to read an answer.
 	silent bool
 	// ours: the cause is to be logged as an error.
 	ours bool
@@ -209,8 +209,8 @@ var answers = []struct {
 	},
 }
 
-// answerFor looks an error up: those with a text of their own first, then the
-// table. What is in neither is the hub's own fault, and says nothing of it.
+// answerFor looks an error up: those with a text of their own first, then the table. An error in
+// neither is the hub's own fault, and its answer reveals nothing of it.
 func answerFor(err error) answer {
 	var (
 		request *requestError

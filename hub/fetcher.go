@@ -57,8 +57,8 @@ type fetcher struct {
 	// being noted. Owned by mu.
 	total  int
 	byHost map[string]int
-	// settled remembers the pings that were carried out of late: what is read, or
-	// told of, may be older than that. Owned by mu.
+	// settled remembers recent pings that were carried out: later reads and reports may be older than
+	// that. Owned by mu.
 	settled recent
 }
 
@@ -329,10 +329,10 @@ func (f *fetcher) attempt(ctx context.Context, j *fetchJob) (pause time.Duration
 // doubtPause is how long a job waits whose shard may be another process's by now.
 const doubtPause = time.Second
 
-// fetch fetches and publishes a topic, and reports what the outcome means for its job.
-// Anybody may ping anything: that a ping came to nothing is a line now and then for each topic, and
-// the metrics count it. What somebody is known to want needs no turn, so that a
-// stranger's pings of what is not there cannot hold up a healthy topic beside them.
+// fetch fetches and publishes a topic, and returns the outcome for its job. Any client may ping
+// anything. So a failed ping gets a line now and then for each topic, and the metrics count it. A
+// topic that is known to be wanted needs no turn: a stranger's pings of missing topics cannot hold up
+// a healthy topic beside them.
 func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, settled bool) {
 	at := j.at
 	known := f.known(at)
@@ -390,9 +390,9 @@ func (f *fetcher) fetch(ctx context.Context, j *fetchJob) (pause time.Duration, 
 	return pause, false
 }
 
-// newBackoff returns the schedule of retries. A topic that nobody is known to want, and that
-// is not known to name this hub, may be a stranger's victim: it is tried seldom, four times
-// more by default, the last time half an hour later or more.
+// newBackoff returns the schedule of retries. A topic that is not known to be wanted, nor to name this
+// hub, may be a stranger's victim. It is tried seldom: four times more by default, the last time half
+// an hour later or more.
 func (f *fetcher) newBackoff(known bool) *backoff.ExponentialBackOff {
 	if !known {
 		return backoff.NewExponentialBackOff(
@@ -411,8 +411,8 @@ func (f *fetcher) newBackoff(known bool) *backoff.ExponentialBackOff {
 	)
 }
 
-// count counts one more topic of the host, also beyond the bounds: what was
-// answered before the process began is carried out. The caller holds mu.
+// count counts one more topic of the host, also beyond the bounds: pings that were answered before the
+// process began are carried out. The caller holds mu.
 func (f *fetcher) count(host string) {
 	f.total++
 	f.byHost[host]++
@@ -443,8 +443,8 @@ func (f *fetcher) reserve(c counted) error {
 // counted is where a topic that does not wait yet is counted.
 type counted struct {
 	host string
-	// few: the site is in bad standing, and the topic nothing that anybody is known to
-	// want, so that only maxBadPings of its like may wait.
+	// few: the site is in bad standing, and the topic is not known to be wanted, so that only maxBadPings
+	// of its like may wait.
 	few bool
 }
 

@@ -207,8 +207,8 @@ func (s *stage) fetches(t *testing.T, result string) int {
 	return 0
 }
 
-// TestFetchRetried: a failure is tried again with growing pauses, to an end, and seldom
-// where nobody is known to want the topic.
+// TestFetchRetried has fetches fail: they are retried with growing pauses, to an end, and seldom where
+// the topic is not known to be wanted.
 func TestFetchRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &clerk{}
@@ -463,7 +463,7 @@ func TestFetchBesideHanging(t *testing.T) {
 		if n := len(s.publisher.all()); n != 1 || most.Load() != 4 {
 			t.Errorf("%d were published; %d requests at once to the hanging hosts", n, most.Load())
 		}
-		// As many hosts hang as may be slow: what is left is kept by the rest.
+		// As many hosts hang as may be slow: the others share the remaining places.
 		for i := range 10 {
 			s.ping(t, fmt.Sprintf("http://hangs%d.example/", i))
 		}

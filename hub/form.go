@@ -163,8 +163,8 @@ func parseForm(body string) (url.Values, error) {
 			continue
 		}
 		value, err := url.QueryUnescape(rawValue)
-		// What is not ASCII takes three bytes on the hub's way to a callback, and
-		// takes them here.
+		// A character outside ASCII takes three bytes on the hub's way to a callback, and counts as three
+		// here.
 		if err == nil && utf8.ValidString(value) && !strings.ContainsFunc(rawValue, notASCII) {
 			values[name] = append(values[name], value)
 			continue
@@ -181,8 +181,8 @@ func parseForm(body string) (url.Values, error) {
 
 func notASCII(r rune) bool { return r >= utf8.RuneSelf }
 
-// single returns the value of a parameter, empty if it is not given. Given twice
-// with one value it counts once; with two values nobody knows which was meant.
+// single returns the value of a parameter, empty if it is not given. Given twice with one value it
+// counts once; two values are an error, as either may be meant.
 func single(values url.Values, name string) (string, error) {
 	all := values[name]
 	if len(all) == 0 {

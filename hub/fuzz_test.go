@@ -56,9 +56,9 @@ func checkAnswer(t *testing.T, w *httptest.ResponseRecorder, statuses ...int) {
 	}
 }
 
-// FuzzForm: whatever is posted as a form, nothing but the answers of the protocol
-// comes back; what is accepted is what was asked for, byte for byte, in an address that
-// may be called; and what is refused leaves nothing behind.
+// FuzzForm posts anything as a form. Only answers of the protocol come back. An accepted request is
+// the one that was sent, byte for byte, with an address that may be called. A refused one leaves
+// nothing behind.
 func FuzzForm(f *testing.F) {
 	f.Add(
 		formType, "",
@@ -161,8 +161,7 @@ func FuzzPublish(f *testing.F) {
 	})
 }
 
-// answering is a connection on which the peer has said everything already. It counts
-// what is read.
+// answering is a connection whose peer has sent everything already. It counts the bytes that are read.
 type answering struct {
 	net.Conn // nil: whatever is not below must not be called
 	rest     *strings.Reader

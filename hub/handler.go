@@ -54,7 +54,7 @@ var errForeignPage = refuse(
 	"A web page of another origin may not have a visitor's browser send this. Send it from a server.",
 )
 
-// post tells by the media type what a POST means.
+// post decides by the media type what a POST means.
 func (h *Hub) post(w http.ResponseWriter, r *http.Request) (string, error) {
 	if h.closing.Load() {
 		return kindOther, errClosing
@@ -72,8 +72,8 @@ func (h *Hub) post(w http.ResponseWriter, r *http.Request) (string, error) {
 	return kindPublish, h.publish(w, r, media)
 }
 
-// mediaType reads Content-Type, and refuses codings: what is relayed is the
-// content itself, and signatures are made over it.
+// mediaType reads Content-Type, and refuses codings: the content itself is relayed, and signatures are
+// made over it.
 func mediaType(header http.Header) (media string, params map[string]string, err error) {
 	values := header.Values("Content-Type")
 	if len(values) != 1 {

@@ -138,8 +138,7 @@ func TestRefusalIsReadable(t *testing.T) {
 	}
 }
 
-// TestBodiesAtOnce: the memory for bodies is bounded; who finds no room is told to
-// come again.
+// TestBodiesAtOnce fills the bounded memory for bodies: a further publisher is asked to come again.
 func TestBodiesAtOnce(t *testing.T) {
 	w := newTown(t, func(c *hub.Config) { c.MaxBody, c.MaxForm, c.MaxBodiesBytes = 100, 100, 150 })
 	first, in := w.dial(t, "Expect: 100-continue", "Content-Length: 100")

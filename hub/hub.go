@@ -97,8 +97,8 @@ func (h *Hub) Lost(shard subscription.Shard) {
 // where the shard of its topic is this process's. It does not block.
 func (h *Hub) Pinged(p delivery.Ping) { h.fetcher.add(p) }
 
-// Refresh tells that pings may have been noted that nobody told of: those that wait
-// are read again soon. It does not block.
+// Refresh has waiting pings read again soon: a report of new ones may have been missed. It does not
+// block.
 func (h *Hub) Refresh() { h.fetcher.refresh() }
 
 // Run fetches what pings ask for, watches the topics that have subscribers, and
@@ -114,8 +114,8 @@ func (h *Hub) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// SelfAddress returns an address below the hub URI which only this Hub answers with 204: who gets that
-// has reached this one and no other. It is a secret of the process.
+// SelfAddress returns an address below the hub URI that only this Hub answers with 204: a client that
+// gets it has reached this one and no other. It is a secret of the process.
 func (h *Hub) SelfAddress() string {
 	return h.cfg.belowHub(selfPath + h.nonce)
 }

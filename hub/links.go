@@ -52,7 +52,7 @@ func (c Config) relayed(links []weblink.Link) (values []string, err error) {
 	return values, nil
 }
 
-// ownRel tells the relations that the hub sets itself.
+// ownRel reports whether the hub sets a relation itself.
 func ownRel(rel string) bool { return rel == relSelf || rel == relHub }
 
 // headerLinks returns the links of an answer's header. A broken one counts as none.

@@ -11,7 +11,7 @@ import (
 	"carillon/topic"
 )
 
-// lookalikes reports publications that look like ResourceSync notifications and are none. They are
+// lookalikes reports publications that look like ResourceSync notifications and are not. They are
 // relayed as every other content (WebSub §7), but their Source most likely meant something else. Its
 // methods may be called from any goroutine.
 type lookalikes struct {

@@ -8,11 +8,11 @@ import (
 	"carillon/internal/readings"
 )
 
-// memoryWish is what somebody wants to read.
+// memoryWish is the part of the memory that a request asks for.
 type memoryWish struct {
 	topic string // its key
-	// from is a whole microsecond: what is finer is in no document of ours. Zero: the
-	// oldest that there is.
+	// from is a whole microsecond: our documents have nothing finer. Zero: from the oldest notification
+	// on.
 	from time.Time
 }
 

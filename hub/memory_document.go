@@ -19,7 +19,7 @@ import (
 	"carillon/payload"
 )
 
-// memoryVersion is part of every ETag: it rises when the same notifications are told otherwise.
+// memoryVersion is part of every ETag: it rises when the same notifications are rendered differently.
 const memoryVersion = "2"
 
 // memoryFlush is how much of a document is gathered before it is written.
@@ -197,7 +197,7 @@ type recital struct {
 	entries int
 }
 
-// opening reads the notification that tells the Capability List; nil without one any more.
+// opening reads the notification that names the Capability List; nil if it is no longer kept.
 func (d *recital) opening() (*delivery.Notification, error) {
 	if d.chain.origin.seq == 0 {
 		return nil, nil
@@ -259,9 +259,9 @@ func (d *recital) write(first *delivery.Notification) error {
 	return nil
 }
 
-// tell adds the entries of a notification. The first of the chain may begin earlier than what
-// was asked for: what is known to be of before is left out. Of one that ends there only what is
-// of that very moment is told: who has read up to there may lack it.
+// tell adds the entries of a notification. The first of the chain may begin before the time that was
+// asked for: entries known to be earlier are left out. Of a notification that ends at that very moment
+// only its entries of that moment are added: a client that has read up to there may lack them.
 func (d *recital) tell(n *delivery.Notification, sp span) error {
 	past := sp.ends(d.chain.from)
 	in := payload.NewReader(bytes.NewReader(n.Body), payload.Limits{})
@@ -296,12 +296,12 @@ func isMoment(e *payload.Entry) bool {
 
 func (d *recital) flush() error {
 	if err := d.request.Context().Err(); err != nil {
-		return err // the place is somebody else's
+		return err // the place went to another reading
 	}
 	_, err := d.out.Write(d.buf)
 	d.buf = d.buf[:0]
 	return err
 }
 
-// earliestHeader tells, with a 410, from when on the memory has something.
+// earliestHeader has, with a 410, the earliest moment that the memory holds.
 const earliestHeader = "X-Hub-Memory-Earliest"

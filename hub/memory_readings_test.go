@@ -36,8 +36,8 @@ func (d *deaf) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// Who reads a long notification and takes nothing keeps nobody out for longer than a moment: neither by the
-// room that it holds, nor by its place. The slowest is cut off for who comes.
+// A client that reads a long notification and takes nothing keeps others out for a moment at most:
+// neither by the memory that it holds, nor by its place. The slowest is cut off for the next.
 func TestMemoryOfTheSlow(t *testing.T) {
 	for name, c := range map[string]struct {
 		readings int
@@ -95,8 +95,8 @@ func TestMemoryOfTheSlow(t *testing.T) {
 	}
 }
 
-// What a reading costs the hub it costs the client: who has much looked up, or read, for an
-// answer of a few bytes may do it less often.
+// The cost of a reading counts against the client: one that has much looked up, or read, for an answer
+// of a few bytes may do it less often.
 func TestMemoryCosts(t *testing.T) {
 	many := &fakeLog{}
 	for n := range 10_000 {

@@ -15,8 +15,8 @@ import (
 const (
 	// summariesAtOnce is how many summaries are asked for in one call at most.
 	summariesAtOnce = 500
-	// maxLooked is how many summaries are looked at for one request besides those of the
-	// answer: it stops the search for a few notifications among much that is none.
+	// maxLooked is how many summaries one request may look at besides those of the answer. It stops a
+	// search for a few notifications among many of other kinds.
 	maxLooked = 20_000
 	// maxReplayed is how many summaries are looked at for what is newer than the newest
 	// notification, as a Source may have sent old ones again; and fewReplayed at a poll, which
@@ -38,7 +38,7 @@ const (
 type span struct {
 	seq delivery.Seq
 	id  uuid.UUID
-	// from and until are whole microseconds: what is finer is in no document of ours.
+	// from and until are whole microseconds: our documents have nothing finer.
 	from, until time.Time
 	bytes       int64
 }
@@ -66,12 +66,12 @@ func (s span) ends(at time.Time) bool { return s.until.Equal(at) && s.from.Befor
 type chain struct {
 	from, until time.Time
 	notes       []span // none: nothing newer was published
-	// origin tells the Capability List: the first of notes, or else the newest notification;
-	// its seq is 0 where that is not kept.
+	// origin names the Capability List: the first of notes, or else the newest notification; its seq is 0
+	// where that is not kept.
 	origin span
 }
 
-// goneError: what was asked for is not kept.
+// goneError: the requested time is not kept.
 type goneError struct{ earliest time.Time }
 
 func (e *goneError) Error() string { return "not kept; earliest " + payload.FormatDatetime(e.earliest) }
@@ -86,11 +86,11 @@ type search struct {
 	looked int
 }
 
-// find returns what there is from a time on, zero: from the oldest. The error is a *goneError
-// where the first that there is begins later, errNoMemory, or the log's.
+// find returns the notifications from a time on, zero: from the oldest. The error is a *goneError
+// where the first kept one begins later, errNoMemory, or the log's.
 //
-// It goes by the order in which times rise in a log. Where a Source has published other
-// than in order, what is found is still a notification that covers the time, or none is.
+// It relies on times that rise in a log. Where a Source has published in another order, a result is
+// still a notification that covers the time, or the search finds nothing.
 func (s *search) find(ctx context.Context, from time.Time) (chain, error) {
 	state, err := s.log.State(ctx, s.topic)
 	if err != nil {
@@ -252,8 +252,8 @@ func (s *search) before(ctx context.Context, below, least delivery.Seq) (found s
 	return span{}, false, nil
 }
 
-// follow returns notifications and those that follow them, as many as go into one document.
-// It stops before a hole: nobody may take that for covered.
+// follow returns notifications and those that follow them, as many as go into one document. It stops
+// before a hole, so that no client takes the hole for covered.
 func (s *search) follow(ctx context.Context, notes []span) ([]span, error) {
 	size, at := int64(0), notes[len(notes)-1].seq+1
 	for _, one := range notes {

@@ -113,7 +113,7 @@ func (m *remembering) ask(query url.Values, header ...string) *httptest.Response
 	return m.send(http.MethodGet, "/websub/memory?"+query.Encode(), header...)
 }
 
-// from is ask, by somebody.
+// from is ask, with a client.
 func (m *remembering) from(client string, query url.Values) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "/websub/memory?"+query.Encode(), nil)
 	r.RemoteAddr = client
@@ -261,8 +261,8 @@ func TestMemoryOfAnEmptyLog(t *testing.T) {
 	}
 }
 
-// A notification may cover a moment only, at the end of the one before (core §7 counts both ends
-// as covered): who asks from there gets it.
+// A notification may cover a moment only, at the end of the one before (core §7 counts both ends as
+// covered). A client that asks from that moment gets it.
 func TestMemoryOfAMoment(t *testing.T) {
 	m := newRemembering(t, nil, nil)
 	m.minutes(0, 1)
@@ -277,8 +277,8 @@ func TestMemoryOfAMoment(t *testing.T) {
 	}
 }
 
-// An interval has both of its ends (core §7): what was changed exactly where a notification
-// ends is told to who asks from there, and nothing else of it.
+// An interval has both of its ends (core §7): a change exactly at the end of a notification is
+// returned to a client that asks from there, and nothing else of that notification.
 func TestMemoryAtTheSeam(t *testing.T) {
 	noTime := payload.Entry{Loc: "https://source.example/r/undated", Change: payload.Updated}
 	log := &fakeLog{}
@@ -317,8 +317,8 @@ func TestMemoryAtTheSeam(t *testing.T) {
 	}
 }
 
-// What is too long to stand beside the next one in a document is left out, so that the reader
-// gets on; and who asks before a hole hears of it.
+// An entry that is too long to stand beside the next one in a document is left out, so that the reader
+// gets on. A client that asks before a hole gets an error that names it.
 func TestMemoryAtALongSeam(t *testing.T) {
 	log := &fakeLog{}
 	log.add(1, wroteOf(t, minute(0), minute(1), memoryList, minute(1)), 2_000_000)
@@ -398,7 +398,7 @@ func TestMemoryRefusals(t *testing.T) {
 }
 
 // The Capability List is the one that the publication's Link names, or else the one that the
-// notification names itself; what is no URI is left out.
+// notification names itself; a value that is no URI is left out.
 func TestMemoryNamesTheCapabilityList(t *testing.T) {
 	for name, c := range map[string]struct {
 		links []string
@@ -424,7 +424,7 @@ func TestMemoryNamesTheCapabilityList(t *testing.T) {
 	}
 }
 
-// Entries are told as the Source told them, in the one form of ours.
+// Entries are returned as the Source wrote them, in our one form.
 func TestMemoryTellsEntriesAsTheyWere(t *testing.T) {
 	m := newRemembering(t, nil, nil)
 	body := `<?xml version="1.0"?><s:urlset xmlns:s="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:r="http://www.openarchives.org/rs/terms/" xmlns:o="urn:other">
@@ -576,8 +576,8 @@ func (b *brokenLog) Read(ctx context.Context, topic string, from delivery.Seq) (
 	return b.Log.Read(ctx, topic, from)
 }
 
-// A log that is trimmed, or a store that fails, in the middle of a document: the connection is
-// cut, so that nobody takes what came for the whole. Before the first byte it is an answer.
+// A log is trimmed, or a store fails, in the middle of a document: the connection is cut, so that no
+// client takes the part for the whole. Before the first byte the failure is an answer.
 func TestMemoryBreaksOff(t *testing.T) {
 	var fail atomic.Pointer[func(seq delivery.Seq) error]
 	broken := &brokenLog{read: func(_ context.Context, seq delivery.Seq) error { return (*fail.Load())(seq) }}

@@ -7,7 +7,7 @@ import (
 	"carillon/topic"
 )
 
-// Bounds of what the log is told of topics: anybody may ping anything.
+// Bounds of the log lines about topics: any client may ping anything.
 const (
 	// noticeEvery is how often one topic is in such a line at most.
 	noticeEvery = time.Hour
@@ -26,14 +26,14 @@ type notices struct {
 	lines       int                // of that minute. Owned by mu.
 }
 
-// notice is what was told of a topic.
+// notice is the latest line about a topic.
 type notice struct {
 	said   time.Time // zero: there was no room for a line
 	untold int
 }
 
-// tell reports whether a line is to be written of the topic, and of how many cases since its last
-// line there was none.
+// tell reports whether a line is to be written about the topic, and how many cases since its last line
+// had none.
 func (n *notices) tell(at topic.Address) (tell bool, untold int) {
 	now := time.Now()
 	n.mu.Lock()

@@ -16,12 +16,12 @@ const outageEvery = 10 * time.Second
 // outage counts the requests that failed because the store was away.
 type outage struct {
 	mu     sync.Mutex
-	said   time.Time // when the log was told last. Owned by mu.
+	said   time.Time // when the last line was written. Owned by mu.
 	untold int       // that failed since. Owned by mu.
 }
 
-// tell says whether the log is to be told of one more, and how many it was not
-// told of before.
+// tell reports whether a line is to be written about one more case, and how many cases before it had
+// no line.
 func (o *outage) tell(now time.Time) (tell bool, untold int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"carillon/topic"
 )
 
-// maxBadPings is how many topics of a site in bad standing may wait to be fetched, but for
-// those that somebody is known to want.
+// maxBadPings is how many topics of a site in bad standing may wait to be fetched; topics known to be
+// wanted do not count.
 const maxBadPings = 100
 
 // pace has the sites of topics that do not name this hub, or do not answer, asked seldom:

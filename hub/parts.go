@@ -13,14 +13,14 @@ import (
 	"carillon/subscription"
 )
 
-// Parts are what a Hub works with. All are needed but Sources, without which everybody may
-// publish, and a token that is sent is not looked at; Answers, without which no Source can ask
-// what became of what it published; and Memory, without which there is no change memory.
+// Parts are what a Hub works with. Three may be missing. Without Sources every client may publish, and
+// a token that is sent is not looked at. Without Answers no Source can ask for the outcome of its
+// publications. Without Memory the hub has no change memory.
 //
-// Transport makes the requests to topics and callbacks, which are GET and HEAD. It asks
-// for no compression and refuses forbidden addresses with egress.ErrForbidden, as that of
-// a send.HTTPSender does. It is not an http.Client, which would read the Location of
-// a redirect that nobody follows, and put the address into every error.
+// Transport makes the requests to topics and callbacks, which are GET and HEAD. It asks for no
+// compression and refuses forbidden addresses with egress.ErrForbidden, as that of a send.HTTPSender
+// does. It is not an http.Client, which would read the Location of a redirect that is never followed,
+// and put the address into every error.
 type Parts struct {
 	Requests  Requests
 	Publisher Publisher
@@ -50,7 +50,7 @@ func (p Parts) validate() error {
 type Requests interface {
 	// Submit accepts a request: it is durable when Submit returns nil.
 	Submit(ctx context.Context, w subscription.Wish) error
-	// Deny ends an active subscription and tells its callback why.
+	// Deny ends an active subscription and sends its callback the reason.
 	Deny(ctx context.Context, sub subscription.Subscription, reason string) error
 }
 
@@ -65,8 +65,8 @@ type Publisher interface {
 type Audience interface {
 	// Topics returns the keys of the topics that have subscribers.
 	Topics() []string
-	// Spelling returns a topic as one of its subscriptions spells it, by its
-	// key; ok is false where there is none.
+	// Spelling returns a topic as one of its subscriptions spells it, by its key; ok is false for a topic
+	// without one.
 	Spelling(key string) (spelling string, ok bool)
 	// Subscribers returns the subscriptions to a topic, by its key.
 	Subscribers(key string) []subscription.Subscription
@@ -80,15 +80,15 @@ type Addresses interface {
 
 // Sources knows who may publish. source.Registry is one.
 type Sources interface {
-	// Authenticate returns what a token is good for: source.ErrUnknownToken where
-	// nobody has it, source.ErrUnavailable where that cannot be told.
+	// Authenticate returns the grant of a token: source.ErrUnknownToken for a token of no Source,
+	// source.ErrUnavailable where the Sources cannot be read.
 	Authenticate(ctx context.Context, token registered.Token) (*registered.Grant, error)
 }
 
 // Answers reports what became of notifications.
 type Answers interface {
-	// Answer is ErrNoNotification where there is none of the ID in the topic's log, and
-	// delivery.ErrUnavailable where that cannot be told.
+	// Answer returns ErrNoNotification where the topic's log has no notification of the ID, and
+	// delivery.ErrUnavailable where the log cannot be read.
 	Answer(ctx context.Context, topic string, id uuid.UUID) (Answer, error)
 }
 
@@ -105,8 +105,8 @@ type Answer struct {
 	Failing     int          `json:"failing"` // of those pending, whose last attempt failed
 	GivenUp     int          `json:"given_up"`
 	Trimmed     int          `json:"trimmed"`
-	// MissingShards is how many of the 64 parts of the subscriptions nobody could tell of; 0:
-	// the answer is whole.
+	// MissingShards is how many of the 64 parts of the subscriptions could not be counted; 0: the answer
+	// is whole.
 	MissingShards int `json:"missing_shards"`
 }
 

@@ -13,9 +13,9 @@ import (
 	"carillon/topic"
 )
 
-// ping answers hub.mode=publish: 204 when it is durable that the topics are to be
-// fetched (WebSub §6 leaves the way to us; some Sources count only 204). That it is a ping stands in
-// its body, so that it is read before anybody asks for a token: a form is short (MaxForm).
+// ping answers hub.mode=publish: 204 when it is durable that the topics are to be fetched. WebSub §6
+// leaves the way to the hub; some Sources count only 204. The mode stands in the body, so that the hub
+// reads it before it asks for a token: a form is short (MaxForm).
 func (h *Hub) ping(w http.ResponseWriter, r *http.Request, values url.Values) error {
 	grant, err := h.keeper.authenticate(w, r, kindPing)
 	if err != nil {
@@ -54,7 +54,8 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, values url.Values) er
 	return nil
 }
 
-// pingTopics returns the topics that a ping names, each once. grant is the Source's; nil: none is needed.
+// pingTopics returns the topics that a ping names, each once. grant is the Source's; nil where none is
+// needed.
 func (h *Hub) pingTopics(values url.Values, grant *registered.Grant) ([]topic.Address, error) {
 	var topics []topic.Address
 	seen := make(map[string]bool)

@@ -19,7 +19,7 @@ func TestPingOfAList(t *testing.T) {
 	const a, b, c = "http://a.example/x", "https://b.example/y?p=1,2", "http://c.example/,z"
 	for name, tt := range map[string]struct {
 		value string
-		known string // a topic that somebody subscribes to
+		known string // a topic with a subscription
 		want  []string
 	}{
 		"nobody knows":         {a + "," + b, "", []string{a, a + "," + b, b}},

@@ -122,8 +122,8 @@ func selfLink(links []weblink.Link) (at topic.Address, err error) {
 	return at, nil
 }
 
-// named reports whether a rel=hub of the links is this hub. Most write its URL as it is
-// told.
+// named reports whether a rel=hub of the links is this hub. Most Sources write its URL as it is
+// published.
 func (h *Hub) named(links []weblink.Link) bool {
 	hubs := weblink.Find(links, relHub)
 	return len(hubs) == 1 && hubs[0].URI == h.cfg.URL || namesHub(links, h.self)

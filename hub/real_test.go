@@ -28,7 +28,7 @@ import (
 	"carillon/subscription"
 )
 
-// roster tells a test when a subscription has become active or ended.
+// roster signals a test when a subscription has become active or ended.
 type roster struct {
 	*dispatch.Dispatcher
 	activated chan subscription.Subscription
@@ -138,7 +138,7 @@ func (h holder) Gained(ctx context.Context, t delivery.Tenure) error {
 
 func (h holder) Lost(s subscription.Shard) {
 	h.hub.Lost(s)
-	h.service.Lost(s) // which tells the dispatcher of what it still settles
+	h.service.Lost(s) // which hands the dispatcher the rest that it still settles
 	h.dispatcher.Lost(s)
 }
 
@@ -219,8 +219,8 @@ func TestWholeLife(t *testing.T) {
 	if got := <-s.got; got.body != "the content" || !strings.Contains(got.header.Get("Link"), "<"+topic+`>; rel="self"`) {
 		t.Errorf("after the ping %+v", got)
 	}
-	// A Source that had no answer repeats itself; it is told the same, and nothing is
-	// delivered twice: the next thing that arrives is the publication after it.
+	// A Source that got no answer repeats itself. It gets the same answer, and nothing is delivered twice:
+	// the next delivery is the publication after it.
 	first := h.post(t, 200, "application/xml", notification, link)
 	if again := h.post(t, 200, "application/xml", notification, link); again != first {
 		t.Errorf("repeated: %s, then %s", first, again)

@@ -3,9 +3,9 @@ package hub
 // recentMost is how many pings each half of a recent remembers.
 const recentMost = 2048
 
-// recent remembers the pings that were carried out last, some thousands of them:
-// the process that notes a ping is told of it too, perhaps after it has fetched the
-// topic, and must not fetch it twice. Its owner guards it with a mutex.
+// recent remembers the pings that were carried out last, some thousands of them. The process that
+// records a ping also gets the report of it, perhaps after it has fetched the topic, and must not
+// fetch it twice. Its owner guards it with a mutex.
 type recent struct {
 	// keep: nothing is forgotten for now.
 	keep        bool

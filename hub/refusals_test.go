@@ -186,8 +186,8 @@ func TestPublishRefusals(t *testing.T) {
 	}
 }
 
-// TestOwnTrouble: what is the hub's own fault is 503 with Retry-After where trying
-// again helps, 429 where too many pings wait, and says nothing of its inside.
+// TestOwnTrouble checks answers to the hub's own faults: 503 with Retry-After where a retry helps, 429
+// where too many pings wait, and nothing of its inside.
 func TestOwnTrouble(t *testing.T) {
 	inside := "pebble: /var/lib/secret"
 	tests := []struct {

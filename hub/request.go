@@ -21,7 +21,7 @@ func (c Config) request(ctx context.Context, method, address string) (*http.Requ
 	}
 	req.URL, req.Host = target, target.Host
 	req.Header.Set("User-Agent", c.userAgent())
-	// What comes back is looked at as it is; it is never decompressed.
+	// The answer is looked at as it is; it is never decompressed.
 	req.Header.Set("Accept-Encoding", "identity")
 	return req, nil
 }

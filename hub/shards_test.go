@@ -55,8 +55,8 @@ func counting(asked *atomic.Int64, after time.Duration) doFunc {
 	}
 }
 
-// TestPingOfAnother: a ping is fetched by the process that owns its topic's shard,
-// and by no other, whether that is told of it, refreshes, or gains the shard.
+// TestPingOfAnother expects a ping to be fetched by the process that owns its topic's shard, and by no
+// other. That process hears of it, refreshes, or gains the shard.
 func TestPingOfAnother(t *testing.T) {
 	for _, how := range []string{"told", "refreshed", "gained"} {
 		t.Run(how, func(t *testing.T) {
@@ -98,8 +98,8 @@ func TestPingOfAnother(t *testing.T) {
 	}
 }
 
-// TestPingTold: who notes a ping is told of it as well, before it is fetched or
-// after, and fetches it once; a later ping is fetched again.
+// TestPingTold expects one fetch from the process that records a ping and also gets the report of it,
+// before the fetch or after. A later ping is fetched again.
 func TestPingTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -119,8 +119,8 @@ func TestPingTold(t *testing.T) {
 	})
 }
 
-// TestFetchHandedOver: what waits or fails when a shard is lost is left to the next
-// owner, and room is given back; so is what is being fetched then.
+// TestFetchHandedOver loses a shard: fetches that wait, fail or run are left to the next owner, and
+// their room is given back.
 func TestFetchHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var here, there atomic.Int64
@@ -150,8 +150,8 @@ func TestFetchHandedOver(t *testing.T) {
 	})
 }
 
-// TestLateFetch: what is fetched when the shard is lost is not published after what
-// its next owner finds, also where the shard has come back meanwhile.
+// TestLateFetch loses a shard during a fetch: its result is not published after that of the next
+// owner, also where the shard has come back meanwhile.
 func TestLateFetch(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		t.Run(fmt.Sprint("back ", back), func(t *testing.T) {
@@ -193,8 +193,8 @@ func TestLateFetch(t *testing.T) {
 	}
 }
 
-// TestFetchUnsure: who may have lost its shards without knowing publishes nothing that
-// it fetched and begins no fetch, until it is sure again.
+// TestFetchUnsure runs a process that may have lost its shards without knowing. It publishes no
+// fetched content and begins no fetch, until it is sure again.
 func TestFetchUnsure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64

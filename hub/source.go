@@ -29,7 +29,7 @@ type source struct {
 	transport http.RoundTripper
 	publisher Publisher
 	bodies    *bodies.Room
-	// lookalikes is told of each that was published.
+	// lookalikes gets each published lookalike.
 	lookalikes *lookalikes
 }
 
@@ -112,9 +112,9 @@ func (s *source) fetch(
 	return s.publication(resp, links, at, body)
 }
 
-// begin judges the links of an answer before its content is read, but for the
-// beginning that may embed them: anybody may ping anything, and what does not name this
-// hub is not to be sent to it whole. It returns the content, nil without one.
+// begin judges the links of an answer before its content is read, except for the beginning that may
+// embed them. Any client may ping anything, and a topic that does not name this hub should not be read
+// whole. It returns the content, nil if the answer has none.
 func (s *source) begin(resp *http.Response, at topic.Address) (content io.Reader, links []weblink.Link, err error) {
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, nil, &subscription.Refusal{Reason: "it answers with a Content-Encoding, which was not asked for"}
@@ -164,7 +164,7 @@ func (s *source) read(resp *http.Response, content io.Reader, h *bodies.Held) ([
 	return body, nil
 }
 
-// publication makes a publication of an answer, or says why it is none.
+// publication makes a publication of an answer, or returns the reason against it.
 func (s *source) publication(
 	resp *http.Response, links []weblink.Link, at topic.Address, body []byte,
 ) (delivery.Publication, *payload.Miss, error) {

@@ -300,7 +300,7 @@ func (s *stage) rebuild(t testing.TB, cfg hub.Config, transport http.RoundTrippe
 	}
 }
 
-// serve puts a hub in the place of the stage's whose requests go to somebody else.
+// serve puts a hub in the place of the stage's, whose requests go to another server.
 func (s *stage) serve(t testing.TB, cfg hub.Config, requests hub.Requests, transport http.RoundTripper) {
 	t.Helper()
 	var err error

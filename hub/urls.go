@@ -25,13 +25,12 @@ func normalHub(raw string) string {
 // query is one parameter to append to a callback.
 type query struct{ name, value string }
 
-// appendQuery appends parameters to a callback's query. What the callback holds
-// stays byte for byte, whatever it is: it is the prefix of the result (WebSub
-// §5.1.1). Parameters of the same name that it has already are left alone.
+// appendQuery appends parameters to a callback's query. The callback stays byte for byte, whatever it
+// holds: it is the prefix of the result (WebSub §5.1.1). Parameters of the same name that it has
+// already are left alone.
 //
-// Values are percent-encoded where a reader of queries could take them for something
-// else, and nowhere else (RFC 3986 §3.4): who has the hub write a long topic is not to have it
-// write a longer one.
+// Values are percent-encoded where a reader of queries could misread them, and nowhere else (RFC 3986
+// §3.4): a client that has the hub write a long topic must not have it write a longer one.
 func appendQuery(callback string, params ...query) string {
 	var b strings.Builder
 	b.WriteString(callback)

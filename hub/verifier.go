@@ -16,12 +16,12 @@ import (
 	"carillon/subscription"
 )
 
-// Verifier asks callbacks whether they meant what was asked in their name, and tells
-// them of denials (WebSub §5.2, §5.3). The callback is requested byte for byte, its
-// query only appended to. A redirect is an answer, and not the right one.
+// Verifier asks callbacks whether they meant the request that was made in their name, and sends them
+// denials (WebSub §5.2, §5.3). The callback is requested byte for byte, its query only appended to. A
+// redirect is an answer, and not the right one.
 //
-// Its methods may be called from any goroutine. Each is one request, bounded by
-// Config.VerifyTimeout; trying again is the caller's.
+// Its methods may be called from any goroutine. Each makes one request, bounded by
+// Config.VerifyTimeout; the caller retries.
 type Verifier struct {
 	cfg       Config
 	transport http.RoundTripper
@@ -89,7 +89,7 @@ func (v *Verifier) confirm(ctx context.Context, address, challenge string) error
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return fmt.Errorf("%w: status %d", subscription.ErrNoIntent, resp.StatusCode)
 	}
-	// One byte more than the challenge tells that there is more than it.
+	// One byte more than the challenge shows that the answer is longer.
 	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(len(challenge))+1))
 	if err != nil {
 		return fmt.Errorf("%w: %w", subscription.ErrNoAnswer, egress.Unquoted(err))
@@ -100,9 +100,8 @@ func (v *Verifier) confirm(ctx context.Context, address, challenge string) error
 	return nil
 }
 
-// Deny tells the callback that the hub does not, or no longer, serve the
-// subscription. It returns nil for any answer, and subscription.ErrNoAnswer where
-// there was none.
+// Deny sends the callback the news that the hub does not, or no longer, serve the subscription. It
+// returns nil for any answer, and subscription.ErrNoAnswer without one.
 func (v *Verifier) Deny(ctx context.Context, topic, callback, reason string) error {
 	params := []query{{"hub.mode", "denied"}, {"hub.topic", topic}}
 	if reason != "" {
@@ -112,7 +111,7 @@ func (v *Verifier) Deny(ctx context.Context, topic, callback, reason string) err
 	defer cancel()
 	resp, err := v.get(ctx, appendQuery(callback, params...))
 	if errors.Is(err, subscription.ErrNoIntent) {
-		err = nil // there is nobody whom we may tell
+		err = nil // no callback may get the denial
 	}
 	if err != nil {
 		v.metrics.requests.WithLabelValues("denied", verifyNoAnswer).Inc()

@@ -88,8 +88,8 @@ func listen(t *testing.T, answer string) (address string, requests <-chan []stri
 	return "http://" + l.Addr().String(), seen
 }
 
-// TestVerificationRequest: what goes over the wire, for callbacks of all kinds: the
-// callback as it was given, and the parameters behind it (WebSub §5.1.1, §5.3).
+// TestVerificationRequest checks the bytes on the wire, for callbacks of all kinds: the callback as it
+// was given, and the parameters behind it (WebSub §5.1.1, §5.3).
 func TestVerificationRequest(t *testing.T) {
 	address, requests := listen(t, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")
 	v := newVerifier(t, loopback(t))
@@ -226,8 +226,8 @@ func TestVerificationAnswers(t *testing.T) {
 	}
 }
 
-// TestVerificationWithoutConnection: nobody there is no answer; an address that may not
-// be reached never gives one, so nothing is tried again.
+// TestVerificationWithoutConnection expects no answer from a dead server. A forbidden address never
+// gives an answer, so nothing is tried again.
 func TestVerificationWithoutConnection(t *testing.T) {
 	v := newVerifier(t, loopback(t))
 	r := subscription.Request{Mode: "subscribe", Topic: topicURL, Callback: "http://127.0.0.1:1/"}

@@ -69,7 +69,7 @@ func (w *watch) round(ctx context.Context) {
 	_ = g.Wait()
 }
 
-// forgetOthers forgets the topics that nobody subscribes to any more.
+// forgetOthers forgets the topics that lost their last subscription.
 func (w *watch) forgetOthers(topics []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -21,7 +21,7 @@ func TestWatch(t *testing.T) {
 			defer s.running(t)()
 			for _, kind := range kinds {
 				subs := map[string][]subscription.Subscription{"https://source.example/nobody": nil}
-				if kind != 'x' { // x: nobody subscribes any more
+				if kind != 'x' { // x: no subscription is left
 					subs[topicURL] = []subscription.Subscription{{Topic: topicURL, Callback: callback}}
 				}
 				s.audience.is(subs)

@@ -52,7 +52,7 @@ func (s *schedule) age(now int64) (next int64) {
 // earlyPart is what part of SlowAfter an attempt keeps its slot for where others have none.
 const earlyPart = 20
 
-// slotsShort reports whether somebody could start if there were a slot. mu is held.
+// slotsShort reports whether a free slot would let a waiting attempt start. mu is held.
 func (s *schedule) slotsShort() bool {
 	return s.flights.inSlots[fresh]+s.flights.inSlots[again] >= s.cfg.MaxInFlight &&
 		(s.rings[fresh].head != nil || s.rings[again].head != nil && s.flights.retriesFree())
@@ -97,14 +97,13 @@ type steps struct {
 	doubts bool      // the wall clock was set forward, and is not believed yet
 }
 
-// The schedule goes by the wall clock, as what it owes is kept across restarts. Such a
-// clock is set back and forth. One that is set forward is not believed at once, so that
-// nothing goes for an age that it has not (package wallclock). Where what is believed changes,
-// what was set by it moves along, so that pauses last as
-// long as they were to, and not for hours more. What is stored may have been set by a
-// clock that was wrong: no pause that was stored lasts longer than Config.RetryMax.
+// The schedule goes by the wall clock, because its times are kept across restarts. That clock may be
+// set forward or back. A jump forward is not believed at once, so that nothing is removed for an age
+// that it does not have (package wallclock). When the believed time changes, the times set by it move
+// along: pauses keep their length. A wrong clock may have stored a time far ahead, so no stored pause
+// lasts longer than Config.RetryMax.
 
-// leastStep is by how much the wall clock must have been set before anybody heeds it.
+// leastStep is the smallest change of the wall clock that the schedule reacts to.
 const leastStep = time.Second
 
 // heedClock has everything that was set by the wall clock move along where that was set

@@ -25,7 +25,7 @@ func (a *asks) enlist(t *followed) {
 	}
 }
 
-// next takes topics whose heads are to be read, none if there are none.
+// next takes topics whose heads are to be read; it may return none.
 func (a *asks) next() []*followed {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -89,7 +89,7 @@ func (a *attempts) launch(flights context.Context, clock time.Time) *flight {
 	return first
 }
 
-// work makes flights until there is none to make: workers are there on demand.
+// work makes flights while entries are ready; workers start on demand.
 func (a *attempts) work(ctx context.Context, f *flight) {
 	for f != nil {
 		a.fly(ctx, f)
@@ -199,13 +199,13 @@ func (a *attempts) judge(ctx context.Context, f *flight) {
 	r.gaveUp = true
 }
 
-// fewestTries is how often in a row a callback must have failed before a notification is
-// given up for its age: what has waited behind a replay, or for a hub that was off, was not
-// tried while it grew old. Fewer do where RetryFor has no room for the pauses between them.
+// fewestTries is how often in a row a callback must have failed before a notification is given up for
+// its age. A notification may grow old untried, behind a replay or while the hub was off. Fewer tries
+// are enough where RetryFor has no room for the pauses between them.
 const fewestTries = replayTries
 
-// isOver reports whether a notification is not tried any more. What was accepted in the
-// future, by a clock that was wrong, is tried for as long as RetryFor of pauses takes.
+// isOver reports whether a notification is not tried any more. A wrong clock may have accepted it in
+// the future; then it is tried for as long as RetryFor of pauses takes.
 func (a *attempts) isOver(accepted time.Time, attempts uint32) bool {
 	through, age := a.cfg.pauses(attempts) > a.cfg.RetryFor, a.ageOf(accepted)
 	if age < -retain.MaxAhead {
@@ -248,7 +248,7 @@ func (a *attempts) end(ctx context.Context, f *flight) {
 func (a *attempts) lastExpired(ctx context.Context, f *flight, from delivery.Seq) delivery.Seq {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
-	last, end := from, f.head // last is too old; what is behind end is not
+	last, end := from, f.head // everything up to last is too old; everything after end is not
 	for last < end {
 		mid := last + (end-last+1)/2
 		nt, err := a.reader.read(ctx, f.topic, mid, claim{look: true})

@@ -19,7 +19,7 @@ import (
 // parted is an engine of two parts: while one is away, what it keeps cannot be had.
 type parted struct {
 	*engine
-	shard func(subscription.Shard) bool // what is of the part that is away; nil: nothing
+	shard func(subscription.Shard) bool // reports the shards that are away; nil: none
 	topic func(string) bool
 }
 
@@ -229,7 +229,7 @@ func TestDoubtedShards(t *testing.T) {
 	})
 }
 
-// A replay that is not saved, as what keeps its shard is away, is not told to have begun for good.
+// A replay that cannot be saved, because the store of its shard is away, is not reported as begun.
 func TestReplayThatCannotBeSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}

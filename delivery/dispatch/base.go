@@ -28,10 +28,10 @@ func (b *base) ageOf(accepted time.Time) time.Duration {
 	return time.Duration(b.now() - accepted.UnixNano())
 }
 
-// kick tells the schedule's loop to look.
+// kick wakes the schedule's loop.
 func (b *base) kick() { signal(b.kicked) }
 
-// signal leaves a signal if none is waiting already.
+// signal leaves a signal unless one is waiting already.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -9,17 +9,15 @@ import (
 	"carillon/delivery/send"
 )
 
-// bodies holds notifications so that each is in memory once, however many
-// deliveries of it are in flight. Those in use are held anyway; of the others
-// it keeps the latest used, up to a number of bytes. It counts the bodies that attempts
-// hold, which are bounded (see room.go). Guarded by table.mu.
+// bodies holds notifications so that each is in memory once, however many deliveries of it are in
+// flight. It holds those in use, and of the others the latest used, up to a number of bytes. It counts
+// the bodies that attempts hold, which are bounded (see room.go). Guarded by table.mu.
 //
-// A log's numbers are not consecutive: what is asked for is often no number of a
-// notification, but of one place after another. Therefore a notification is
-// found from the lowest place on that led to it. That never becomes wrong, as nothing
-// is appended between two notifications, and no number is given twice. Where a log
-// has lost its end, a place before it may still lead to one that was lost: it was
-// accepted, and whoever stands there gets it.
+// A log's numbers are not consecutive. Readers ask for the notification after a place, and that place
+// often has no notification of its own. So a notification is found from the lowest place that led to
+// it. This stays right: nothing is appended between two notifications, and no number is given twice.
+// Where a log has lost its end, a place may still lead to a lost notification. It was accepted, so
+// subscriptions at that place get it.
 type bodies struct {
 	*base
 	loads map[place]*load
@@ -43,8 +41,8 @@ type note struct {
 	topic *followed
 	// low is the lowest place that is known to lead to it.
 	low delivery.Seq
-	// blind: n.After is not known. It is for whoever asks for this very number,
-	// and stands right before it.
+	// blind: n.After is not known. Such a note serves only readers that ask for this very number and stand
+	// right before it.
 	blind   bool
 	found   bool // in topic.notes
 	spare   bool // in the list of those without users
@@ -73,7 +71,7 @@ func (nt *note) size() int64 {
 type load struct {
 	done    chan struct{}
 	waiters int   // guarded by table.mu
-	turn    bool  // likewise: somebody's claim.turn
+	turn    bool  // likewise: a claim.turn
 	note    *note // set before done is closed
 	err     error // likewise
 }
@@ -89,7 +87,7 @@ func (b *bodies) put(t *followed, n *delivery.Notification) {
 	b.release(nt)
 }
 
-// hold returns the note of a notification, made of n if there is none, or only a
+// hold returns the note of a notification. It makes one of n where the cache has no note, or only a
 // blind one.
 func (b *bodies) hold(t *followed, n *delivery.Notification, blind bool) *note {
 	i := len(t.notes)
@@ -214,5 +212,5 @@ type claim struct {
 	careful bool
 	look    bool  // for a look only: always
 	turn    bool  // it has waited, and now it is its turn
-	booked  int64 // what was counted for it then
+	booked  int64 // bytes that were counted for it then
 }

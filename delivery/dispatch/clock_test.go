@@ -37,7 +37,7 @@ func TestClockIsSetDuringPauses(t *testing.T) {
 				synctest.Wait()
 				s.take()
 				c.step(step)
-				d.subscribe(e, "https://another.example/") // somebody looks at the clock
+				d.subscribe(e, "https://another.example/") // so that the clock is read
 				synctest.Wait()
 				s.take()
 				time.Sleep(20*time.Minute + time.Second)
@@ -126,8 +126,8 @@ func TestLogAheadIsBoundedBySize(t *testing.T) {
 	})
 }
 
-// What is younger than KeepAtLeast stays in a log that begins in the future, also where
-// that is greater than the bound; what is older does not.
+// Notifications younger than KeepAtLeast stay in a log that begins in the future, also where that is
+// greater than the bound; older ones go.
 func TestYoungStaysInLogAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const young, size = 10, 200
@@ -152,8 +152,8 @@ func TestYoungStaysInLogAhead(t *testing.T) {
 	})
 }
 
-// A clock that is set forward, until after the end of all leases, and before long back
-// again costs nobody anything.
+// A clock that is set forward past the end of all leases, and set back long after, ends no
+// subscription.
 func TestClockForwardAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s, c := newEngine(), &attempts{}, &wallClock{}
@@ -168,7 +168,7 @@ func TestClockForwardAndBack(t *testing.T) {
 		cfg.RetryFirst, cfg.RetryMax = time.Minute, time.Hour
 		d := start(t, e, cfg, s)
 		d.subscribe(e, "https://callback.example/")
-		time.Sleep(2 * time.Hour) // what is old may go by its age
+		time.Sleep(2 * time.Hour) // old notifications may go by their age
 		d.publish("x")
 		time.Sleep(10 * time.Minute)
 		c.step(40 * 24 * time.Hour)

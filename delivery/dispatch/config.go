@@ -30,7 +30,8 @@ const (
 	// held of what was read.
 	DefaultMaxBytes   = 256 << 20
 	DefaultCacheBytes = 64 << 20
-	// DefaultRememberBytes is what all logs together may take before what nobody needs goes.
+	// DefaultRememberBytes bounds all logs together: beyond it, notifications that no subscription needs
+	// go.
 	DefaultRememberBytes = 1 << 30
 	// DefaultKeepBytes is what all logs together may take.
 	DefaultKeepBytes = 10 << 30
@@ -56,18 +57,16 @@ type Config struct {
 	// as a slow one, so that callbacks which hang until the deadline do not
 	// hold what healthy ones need. Default 250 ms.
 	SlowAfter time.Duration
-	// MaxSlow bounds the slow attempts, which come on top of MaxInFlight. A
-	// host gets a quarter of them, on top of MaxPerHost: ConnsPerHost tells
-	// what the Sender's transport must allow. Default four times MaxInFlight;
-	// negative: none, every attempt keeps its slot.
+	// MaxSlow bounds the slow attempts, which come on top of MaxInFlight. A host gets a quarter of them,
+	// on top of MaxPerHost; ConnsPerHost returns the connections that the Sender's transport must allow.
+	// Default four times MaxInFlight; negative: no slow attempts, every attempt keeps its slot.
 	MaxSlow int
 
-	// MaxBytes bounds the bodies that attempts under way hold, each counted once,
-	// however many attempts of it there are; those of at most 64 KiB do not count,
-	// and never wait. Beyond it a body waits for others to be given back, but for
-	// one at a time that is larger than all of it. Retries, and attempts to hosts
-	// that have slow ones, get half. What is in the cache (CacheBytes) and
-	// up to eight bodies that are being read come on top. Default 256 MiB.
+	// MaxBytes bounds the bodies that attempts under way hold. A body counts once, however many attempts
+	// it has. Bodies of at most 64 KiB do not count and never wait. Beyond the bound a body waits until
+	// others are released, except that one larger than the whole bound may go at a time. Retries, and
+	// attempts to hosts with slow attempts, get half. The cache (CacheBytes) and up to eight bodies that
+	// are being read come on top. Default 256 MiB.
 	MaxBytes int64
 
 	// RetryFirst is the mean delay before the first retry; it doubles with
@@ -77,10 +76,9 @@ type Config struct {
 	// RetryMax is the longest delay between two attempts; a Retry-After
 	// beyond it is cut to it. Default 1 h.
 	RetryMax time.Duration
-	// RetryFor is how long after its acceptance a notification is still tried
-	// again. What is older when an attempt fails is given up and recorded as a
-	// gap (WebSub §7), but not before ten failures in a row, or as many as RetryFor
-	// has room for the pauses between. Default 72 h.
+	// RetryFor is how long after its acceptance a notification is still tried again. If it is older when
+	// an attempt fails, it is given up and recorded as a gap (WebSub §7). That needs ten failures in a
+	// row, or as many as RetryFor has room for the pauses between. Default 72 h.
 	RetryFor time.Duration
 
 	// FlushInterval is how long a change of position waits to be written with
@@ -122,23 +120,19 @@ type Config struct {
 	// Where several processes share an engine it must be at least four times
 	// TrimInterval, as what the others tell of their cursors is up to three old.
 	KeepAtLeast time.Duration
-	// KeepFor is the age beyond which a notification is trimmed although a
-	// subscription still needs it, which then has a gap. It stops a log that
-	// nobody would ever make shorter: one whose subscriptions are in shards that
-	// no process has, or get less than is published. Default a day more than
-	// RetryFor, so that giving up, which looks at age as well but tries up
-	// to ten times more, comes first. After a start, or an engine that was away, nothing goes by age
-	// before RetryMax is over: everybody has an attempt for what was kept. At least
-	// KeepAtLeast; negative: no bound by age.
+	// KeepFor is the age beyond which a notification is trimmed although a subscription still needs it,
+	// which then has a gap. It bounds logs that nothing else would shorten: their subscriptions are in
+	// shards without a process, or get less than is published. Default a day more than RetryFor, so that
+	// giving up comes first, which also looks at age but tries up to ten times more. After a start, or
+	// after the engine was away, nothing goes by age before RetryMax is over: every subscription has an
+	// attempt first. At least KeepAtLeast; negative: no bound by age.
 	KeepFor time.Duration
-	// KeepBytes bounds what all logs together take (TopicState.Bytes), so that
-	// subscriptions which do not keep up cannot fill the engine, which would then
-	// refuse what anybody publishes. Where they take more, the sites of topics
-	// (topic.Site) that take most are cut, all to the same size, and in each the
-	// topics that take most, from the oldest on: a small site does not pay for a
-	// huge one, however many topics that has, nor a small topic for a huge one. What is
-	// younger than KeepAtLeast stays at a site within its share; where only one site
-	// has anything it stays as well, and comes on top. Default 10 GiB; negative: no bound.
+	// KeepBytes bounds the size of all logs together (TopicState.Bytes). Without it, subscriptions that do
+	// not keep up could fill the engine, which would then refuse every publication. Beyond it the largest
+	// sites of topics (topic.Site) are cut, all to the same size, and within each its largest topics,
+	// oldest notifications first. So a small site does not pay for a huge one, nor a small topic for a
+	// huge one. Notifications younger than KeepAtLeast stay at a site within its share. Where only one
+	// site has any, they stay as well, on top of the bound. Default 10 GiB; negative: no bound.
 	KeepBytes int64
 
 	// RememberFor is the age up to which a notification stays that no subscription needs any
@@ -151,9 +145,9 @@ type Config struct {
 	// more than that. Default 1 GiB; negative: no bound but KeepBytes.
 	RememberBytes int64
 
-	// Clock tells the wall clock, by which leases end and notifications grow old. It may
-	// be set back and forth; where it is set forward it is believed after the longer of RetryMax
-	// and KeepAtLeast. Nil: that of the system.
+	// Clock returns the wall clock's time, by which leases end and notifications grow old. It may jump
+	// both ways; a jump forward is believed after the longer of RetryMax and KeepAtLeast. Nil: the
+	// system's clock.
 	Clock func() time.Time
 
 	// CacheBytes is how much of what was read from the logs is held in memory

@@ -23,10 +23,9 @@ import (
 // Ender ends subscriptions whose callback said that it is gone (WebSub §7).
 // subscription.Service is one. It is called from several goroutines.
 type Ender interface {
-	// Remove ends the subscription unless it was renewed since sub was read;
-	// removed tells. When it returns without an error it has told the
-	// Dispatcher what holds: Ended, or Activated with the one that stands.
-	// After an error it is called again, with the sub of then.
+	// Remove ends the subscription unless it was renewed since sub was read, and returns whether it did.
+	// Before it returns without an error it has called the Dispatcher: Ended, or Activated with the
+	// subscription that stands. After an error it is called again, with the sub of that time.
 	Remove(ctx context.Context, sub subscription.Subscription) (removed bool, err error)
 }
 

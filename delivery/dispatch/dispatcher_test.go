@@ -44,7 +44,7 @@ func TestInOrderOneAtATime(t *testing.T) {
 		if got := d.Subscribers(topicURL)[0]; got.Callback != callback || !got.Expires.Equal(sub.Expires) {
 			t.Errorf("subscriber: got %+v", got)
 		}
-		// Whoever subscribes now gets what comes now.
+		// A new subscriber gets what is published from now on.
 		d.subscribe(e, "https://two.example/")
 		spelled := delivery.Publication{Topic: topic.Parse("https://%65xample.com/change/"), Body: []byte("for both")}
 		if _, err := d.Publish(t.Context(), spelled); err != nil {
@@ -172,8 +172,8 @@ func TestRestartKeepsBackingOff(t *testing.T) {
 	})
 }
 
-// Failing is no reason to end a subscription (WebSub §7): what is too old is
-// given up in one gap, and the next notification is tried at once.
+// Failures do not end a subscription (WebSub §7): notifications that are too old are given up in one
+// gap, and the next one is tried at once.
 func TestGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}
@@ -519,7 +519,7 @@ func TestHeadsThatCannotBeRead(t *testing.T) {
 			sub := subscriptionOf(fmt.Sprint(bad, i), callback)
 			d.Activated(sub)
 			if i > 0 {
-				d.Ended(sub.ID) // and nobody wants to know any more
+				d.Ended(sub.ID) // the subscription is gone
 			}
 		}
 		d.Activated(subscriptionOf(topicURL, callback))
@@ -675,7 +675,7 @@ func TestTrim(t *testing.T) {
 		synctest.Wait()
 		sameSeqs(t, "what the slow one needs", kept(topicURL), 3, 4)
 
-		// Who does not own all shards does not know who needs what.
+		// A process without all shards does not know which notifications are needed.
 		d.Lost(subscription.ShardOf(slow.ID))
 		if subscription.ShardOf(slow.ID) == subscription.ShardOf(fast.ID) {
 			t.Fatal("choose another callback")

@@ -66,9 +66,9 @@ func burst(t *testing.T, kind func(i int) (url string)) (last time.Duration) {
 	return last
 }
 
-// While somebody healthy waits, every slot is taken. So the last of them starts when
-// all slots together have spent, at the latest, what everybody may spend of them: 5 ms
-// a healthy one, 1 ms one that fails, and a 20th of SlowAfter one that hangs.
+// While a healthy callback waits, every slot is taken. So the last of them starts, at the latest, when
+// all slots together have spent the time that all attempts may spend. That is 5 ms for a healthy
+// callback, 1 ms for one that fails, and a 20th of SlowAfter for one that hangs.
 func TestSickCallbacksInABurst(t *testing.T) {
 	const slots = 512
 	bound := func(spent time.Duration) time.Duration { return spent/slots + 5*time.Millisecond }
@@ -145,7 +145,7 @@ func TestFarHostUnderPressure(t *testing.T) {
 	})
 }
 
-// Nobody gives a slot back before SlowAfter while there are others free.
+// No attempt gives its slot back before SlowAfter while others are free.
 func TestNoPressure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()

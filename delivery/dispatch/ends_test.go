@@ -36,7 +36,7 @@ func TestNumbersWithHoles(t *testing.T) {
 		d.publish("right behind")
 		synctest.Wait()
 		equal(t, "delivered", len(s.take()), 3*callbacks)
-		equal(t, "reads", e.reads, 1) // what its own publication does not know: what came before
+		equal(t, "reads", e.reads, 1) // its own publication does not name the one before
 		gaps, _ := e.Gaps(t.Context(), subscription.ID{}, 10)
 		equal(t, "gaps", len(gaps), 0)
 		equal(t, "losses", d.metric("log_losses_total", ""), 0)
@@ -118,8 +118,8 @@ func (l *laggard) regain() {
 	}
 }
 
-// What a log has lost is a gap for those who were behind it, and for nobody else;
-// what is published afterwards comes to all. The operator is told once.
+// The lost end of a log is a gap for the subscriptions behind it, and for no other. Later publications
+// come to all. The operator gets one report.
 func TestLogLosesItsEnd(t *testing.T) {
 	for name, notice := range map[string]func(l *laggard){
 		"found when it looks": func(l *laggard) {

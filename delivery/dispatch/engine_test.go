@@ -71,7 +71,7 @@ func startOn(
 	cfg dispatch.Config, s send.Sender,
 ) (*dispatch.Dispatcher, func()) {
 	cfg.Surety = &subscription.Surety{}
-	d, err := dispatch.New(cfg, dispatch.Stores{Log: db.Log(), Cursors: cursors}, nil, s, nil, nil) // nobody answers 410 here
+	d, err := dispatch.New(cfg, dispatch.Stores{Log: db.Log(), Cursors: cursors}, nil, s, nil, nil) // no callback answers 410 here
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,16 +29,15 @@ const (
 type lane uint8
 
 const (
-	fresh lane = iota // the last attempt succeeded, or there was none
+	fresh lane = iota // the last attempt succeeded, or no attempt was made
 	again             // the last attempt failed
 	lanes
 )
 
-// entry is a subscription and its position. There may be millions, most of them
-// idle: what is here fills one size class of the allocator (112 bytes) to the last
-// byte, what entries have in common is held once (topic, host, secret), and what
-// few of them have is apart (rare). Guarded by table.mu, but for id and what
-// text says, which no one changes in place.
+// entry is a subscription and its position. There may be millions, most of them idle. So the struct
+// fills one size class of the allocator (112 bytes) to the last byte. Data that entries share is held
+// once (topic, host, secret), and data that few have is apart (rare). Guarded by table.mu, except for
+// id and text, which never change in place.
 type entry struct {
 	id   subscription.ID
 	text string // the callback without the name of its host, then the secret if it is this one's own
@@ -65,7 +64,7 @@ type rare struct {
 	// What an entry has no place for as it stands, zero otherwise.
 	topicURL string              // spelled unlike topic.key
 	callback string              // does not begin with the host's name
-	secret   subscription.Secret // longer than anybody's
+	secret   subscription.Secret // the longest allowed
 	lease    time.Duration       // not in whole seconds
 
 	replay *replay // nil: none

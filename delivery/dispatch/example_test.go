@@ -19,8 +19,8 @@ import (
 	"carillon/topic"
 )
 
-// A hub in small: one process owns all shards, somebody is subscribed, and what
-// is published reaches the callback.
+// A small hub: one process owns all shards, one callback is subscribed, and the publication reaches
+// it.
 func ExampleDispatcher() {
 	done := make(chan struct{})
 	callback := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -47,7 +47,7 @@ func ExampleDispatcher() {
 		fmt.Println(err)
 		return
 	}
-	// A hub's Ender is its subscription.Service. Nobody answers 410 here.
+	// A hub's Ender is its subscription.Service. No callback answers 410 here.
 	surety := &subscription.Surety{}
 	d, err := dispatch.New(dispatch.Config{Surety: surety}, dispatch.Stores{Log: db.Log(), Cursors: db.Cursors()}, nil, sender, nil, nil)
 	if err != nil {

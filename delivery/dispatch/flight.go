@@ -42,7 +42,7 @@ type result struct {
 	gaps    []delivery.Gap
 	gaveUp  bool
 	readErr error        // the log could not be read: nothing was tried
-	after   delivery.Seq // what stands before the notification that was read
+	after   delivery.Seq // the place before the notification that was read
 	lost    delivery.Seq // up to where the log has lost what was before that, 0: it has not
 	noRoom  bool         // the body must wait for others: nothing was tried
 	tried   bool         // there was an attempt, and it came to an end
@@ -69,8 +69,8 @@ type replayed struct {
 	again  delivery.Seq // and from there up to here everything was
 }
 
-// lost returns up to where the log has lost what it had, given a notification and
-// what stands before it; 0 if it has lost nothing there. Its fields never change.
+// lost returns the end of the stretch that the log has lost before a notification, given that
+// notification and the number before it; 0 if nothing was lost there. Its fields never change.
 func (f *flight) lost(after, seq delivery.Seq) (last delivery.Seq) {
 	for _, head := range []delivery.Seq{f.head, f.before} {
 		if after < head && head < seq {
@@ -163,7 +163,7 @@ func (fs *flights) takeOff(e *entry, nt *note, l lane, now int64) *flight {
 
 	f.shard.flying++
 	if fs.young.oldest == nil {
-		fs.kick() // the timer has somebody to watch again
+		fs.kick() // the timer has an attempt to watch again
 	}
 	fs.young.push(f)
 	fs.inSlots[l]++
@@ -193,7 +193,7 @@ func (fs *flights) touchDown(f *flight) {
 	fs.table.forgetHost(h)
 }
 
-// recycle keeps a flight for another. Nobody may look at it any more. mu is held.
+// recycle keeps a flight for another attempt. No reference to it may be left. mu is held.
 func (fs *flights) recycle(f *flight) {
 	*f = flight{next: fs.spare}
 	fs.spare = f

@@ -69,7 +69,7 @@ func (d *Dispatcher) gauges(reg prometheus.Registerer) error {
 	return errors.Join(errs...)
 }
 
-// waitingAge is the age of what was found last; 0: nobody waits.
+// waitingAge is the age of the last found wait; 0: no subscription waits.
 func (d *Dispatcher) waitingAge() float64 {
 	found := d.LatestWaiting()
 	if found.IsZero() {

@@ -81,8 +81,8 @@ func TestLostFinishes(t *testing.T) {
 	})
 }
 
-// What waits for its turn when a shard is lost does not take off any more, nor does
-// what comes due.
+// Entries that wait for their turn when a shard is lost do not start any more, nor do those that come
+// due.
 func TestLostTakesOffNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}
@@ -372,8 +372,8 @@ func TestLostWhileLoading(t *testing.T) {
 	})
 }
 
-// What is gained again under a later epoch takes the place of what there was: it is
-// read anew, and what it had not saved is not saved under either epoch.
+// A shard gained again under a later epoch replaces the table of before. It is read anew, and unsaved
+// positions of before are saved under neither epoch.
 func TestGainedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}

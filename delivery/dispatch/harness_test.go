@@ -42,7 +42,7 @@ type engine struct {
 	reads     int
 	// What fails, as long as it is set.
 	readErr, saveErr, removeErr, appendErr, headErr, trimErr error
-	ended                                                    func(subscription.ID)           // told of what was removed
+	ended                                                    func(subscription.ID)           // called for each removed subscription
 	removed                                                  func()                          // called after that, mu held
 	lost                                                     bool                            // appended although appendErr says no, or removed although removeErr does
 	headless                                                 string                          // begins the keys of the topics that headErr and trimErr are about
@@ -123,8 +123,7 @@ func (e *engine) head(key string) delivery.Seq {
 	return e.gave[key]
 }
 
-// lose takes the end of a log away, of so many notifications. What is appended next
-// has a number far above.
+// lose takes the end of a log away, of so many notifications. The next append has a number far above.
 func (e *engine) lose(key string, n int) {
 	e.with(func() {
 		e.logs[key] = e.logs[key][:len(e.logs[key])-n]
@@ -348,7 +347,7 @@ func (e *engine) Remove(_ context.Context, sub subscription.Subscription) (bool,
 	}
 	stored, found := e.subs[sub.ID]
 	if found && !stored.Expires.Equal(sub.Expires) {
-		return false, nil // renewed, which the Dispatcher was told then
+		return false, nil // renewed, and the Dispatcher was called then
 	}
 	delete(e.subs, sub.ID)
 	delete(e.positions, sub.ID)

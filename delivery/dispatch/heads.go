@@ -132,8 +132,8 @@ func (h *heads) askAgain(topics []*followed) {
 	}
 }
 
-// nextUnknown takes topics whose heads are to be read, none if there are none.
-// It passes over those that nobody here wants any more.
+// nextUnknown takes topics whose heads are to be read; it may return none. It passes over topics
+// without a subscription here.
 func (h *heads) nextUnknown() []*followed {
 	for {
 		some := h.table.asks.next()
@@ -146,7 +146,7 @@ func (h *heads) nextUnknown() []*followed {
 	}
 }
 
-// wanted returns those of the topics that somebody here subscribes to.
+// wanted returns those of the topics that have a subscription here.
 func (h *heads) wanted(some []*followed) (topics []*followed) {
 	h.table.mu.Lock()
 	defer h.table.mu.Unlock()

@@ -19,7 +19,7 @@ type holder struct {
 
 	// Guarded by table.mu.
 	patience   time.Time     // until when slow attempts of lost shards are waited for
-	saveTime   time.Duration // what is left for the saves of lost shards
+	saveTime   time.Duration // time left for the saves of lost shards
 	handedOver time.Time     // the end of the latest Lost
 }
 
@@ -38,8 +38,7 @@ func (h *holder) Activated(sub subscription.Subscription) {
 	}
 }
 
-// Ended tells that a subscription is no more. An attempt that is under way is
-// not broken off.
+// Ended removes a subscription that has ended. An attempt under way is not broken off.
 func (h *holder) Ended(id subscription.ID) {
 	h.table.mu.Lock()
 	defer h.table.mu.Unlock()

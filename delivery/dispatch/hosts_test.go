@@ -58,8 +58,8 @@ func TestRetryBehindOneThatEnded(t *testing.T) {
 	})
 }
 
-// A host stays known while attempts to it are under way, so that whoever
-// subscribes next does not start with a limit of its own.
+// A host stays known while attempts to it are under way, so that the next subscription does not start
+// with a limit of its own.
 func TestHostIsKeptWhileBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}

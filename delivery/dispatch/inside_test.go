@@ -48,7 +48,7 @@ func insideSender(t *testing.T, inside func(context.Context, send.Inside) int) *
 	return s
 }
 
-// undialed is an Outlet that nobody is to go out through.
+// undialed is an Outlet that no connection may use.
 type undialed struct {
 	*egress.Dialer
 	t *testing.T

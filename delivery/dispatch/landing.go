@@ -102,8 +102,8 @@ func (a *attempts) settle(f *flight, now int64) {
 	a.schedule.place(e, now)
 }
 
-// comeHome counts out an attempt whose entry has ended. What has its ID by now waited for that, so
-// that its deliveries stay one at a time. mu is held.
+// comeHome counts out an attempt whose entry has ended. A new entry with the same ID has waited for
+// that, so that its deliveries stay one at a time. mu is held.
 func (a *attempts) comeHome(id subscription.ID, now int64) {
 	if a.table.abroad[id]--; a.table.abroad[id] == 0 {
 		delete(a.table.abroad, id)

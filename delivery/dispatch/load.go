@@ -78,7 +78,7 @@ func (h *holder) adoptAll(ctx context.Context, sh *shardTable) error {
 	for chunk := range chunks {
 		if err == nil {
 			if err = h.adopt(sh, chunk); err != nil {
-				cancel() // what is read already is passed over
+				cancel() // chunks that were read already are passed over
 			}
 		}
 		clear(chunk)
@@ -109,7 +109,7 @@ func (h *holder) readMembers(
 		if chunk = append(chunk, m); len(chunk) < memberChunk {
 			continue
 		}
-		chunks <- chunk // somebody takes them to the end
+		chunks <- chunk // the receiver takes them to the end
 		select {
 		case chunk = <-spare:
 		default:
@@ -150,7 +150,7 @@ func (h *holder) adopt(sh *shardTable, members []delivery.Member) error {
 	return nil
 }
 
-// markGapped takes note which members of a shard have gaps.
+// markGapped records which members of a shard have gaps.
 func (h *holder) markGapped(ctx context.Context, sh *shardTable) error {
 	var some []subscription.ID
 	mark := func() {

@@ -109,8 +109,8 @@ func TestMarkOfAReplayIsSaved(t *testing.T) {
 	})
 }
 
-// A mark counts from when its process looked: what somebody needs who subscribed since, and
-// before it was written, is not trimmed.
+// A mark counts from the moment when its process looked. A subscription may begin between that moment
+// and the write: its notifications are not trimmed.
 func TestMarksThatTakeLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}

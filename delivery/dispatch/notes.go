@@ -55,7 +55,7 @@ func (t *followed) drop(nt *note) {
 type refusal struct {
 	low, seq delivery.Seq // see note
 	size     int64
-	coming   bool // somebody has booked the room for it, and reads it
+	coming   bool // a reader has booked the room for it, and reads it
 }
 
 // refuse remembers what a note wants. All places from its lowest on lead to it, and no
@@ -63,7 +63,7 @@ type refusal struct {
 func (t *followed) refuse(nt *note) {
 	const more = 16 // that are being read, or were waited for in vain
 	if len(t.refused) >= 2*t.parked+more {
-		t.refused = nil // who waits for them reads them once more
+		t.refused = nil // entries that wait for them read them once more
 	}
 	r := refusal{low: nt.low, seq: nt.n.Seq, size: nt.counted()}
 	i, j := t.refusal(r.low), t.refusal(r.seq+1)

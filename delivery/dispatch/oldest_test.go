@@ -14,7 +14,7 @@ import (
 	"carillon/subscription"
 )
 
-// What somebody has waited for longest is told by its age, and no more when it came.
+// The longest wait is reported by its age while it lasts, and not after it.
 func TestOldestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}

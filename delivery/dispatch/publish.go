@@ -22,7 +22,7 @@ type publisher struct {
 	schedule  *schedule
 	records   delivery.Log
 	published *report.Published // has its own mutex
-	overdue   atomic.Int64      // appends that go on after their callers were told
+	overdue   atomic.Int64      // appends that go on after their callers had an answer
 }
 
 // Publish appends a publication to its topic's log and has it delivered. It is
@@ -86,7 +86,7 @@ func (pub *publisher) append(ctx context.Context, n *delivery.Notification) (del
 		r, err := pub.records.Append(ctx, n.Publication, n.ID, n.Accepted)
 		select {
 		case ended <- result{r, err}:
-		case <-ctx.Done(): // the caller was told
+		case <-ctx.Done(): // the caller has its answer
 			pub.overdue.Add(-1)
 			pub.table.doubt(n.Topic.Key())
 		}
@@ -131,19 +131,19 @@ func (pub *publisher) Head(ctx context.Context, topicURL string) (uint64, error)
 	return uint64(head), nil
 }
 
-// Published tells that another process has appended to a topic's log, up to head.
+// Published records that another process has appended to a topic's log, up to head.
 func (pub *publisher) Published(key string, head delivery.Seq) { pub.advance(key, head, nil) }
 
-// Refresh has the heads of all topics read again: something may have been
-// published by another process and not been told of.
+// Refresh has the heads of all topics read again, because a report of another process's publication
+// may have been missed.
 func (pub *publisher) Refresh() {
 	pub.table.eachTopic(pub.table.asks.enlist)
 	signal(pub.table.asks.asked)
 }
 
-// Trimmed takes note that everything of a topic before a number has gone from its log by the
-// operator's will: what of it is in memory is given to nobody any more, but by the attempts
-// that are under way. Who had not got it has a gap, once it is its turn.
+// Trimmed records that the operator has removed everything of a topic before a number. Attempts under
+// way go on; no other subscription gets those notifications from memory. A subscription that lacked
+// them has a gap when its turn comes.
 func (pub *publisher) Trimmed(key string, before delivery.Seq) {
 	pub.table.mu.Lock()
 	defer pub.table.mu.Unlock()
@@ -161,14 +161,14 @@ func (pub *publisher) Trimmed(key string, before delivery.Seq) {
 	}
 }
 
-// advance tells that a topic's log is durable up to head, and hands in the
-// last notification if it is at hand.
+// advance records that a topic's log is durable up to head, and hands in the last notification if it
+// is at hand.
 func (pub *publisher) advance(key string, head delivery.Seq, n *delivery.Notification) {
 	pub.table.mu.Lock()
 	defer pub.table.mu.Unlock()
 	t := pub.table.topics[key]
 	if t == nil {
-		return // nobody here wants it
+		return // no subscription here
 	}
 	if n != nil {
 		pub.bodies.put(t, n)

@@ -46,7 +46,7 @@ func (r *reader) read(ctx context.Context, t *followed, from delivery.Seq, c cla
 	}
 	if c.booked == 0 && !r.schedule.open(size, c) {
 		r.table.mu.Unlock()
-		return nil, errNoRoom // as somebody found out who read it before
+		return nil, errNoRoom // as an earlier reader found out
 	}
 	l = &load{done: make(chan struct{}), turn: c.turn}
 	r.bodies.loads[at] = l
@@ -108,7 +108,7 @@ func (r *reader) readWorked() {
 	}
 }
 
-// fell tells the operator that a log has lost its end, once for each time. mu is held.
+// fell logs that a log has lost its end, once for each loss. mu is held.
 func (r *reader) fell(t *followed, left, head delivery.Seq) {
 	if head <= t.fell {
 		return

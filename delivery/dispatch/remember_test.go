@@ -8,7 +8,8 @@ import (
 	"carillon/delivery/dispatch"
 )
 
-// What nobody waits for stays for RememberFor, and what somebody waits for as long as before.
+// Notifications that no subscription waits for stay for RememberFor. The others stay as long as
+// before.
 func TestRememberFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{answer: unlessRefuses}
@@ -35,8 +36,8 @@ func TestRememberFor(t *testing.T) {
 	})
 }
 
-// What is remembered keeps to its bound, and never displaces what somebody waits for: that
-// counts, but does not pay. Those of a site, and the sites, that take most pay, from the oldest on.
+// Remembered notifications keep to their bound, and never displace those that a subscription waits
+// for. The latter count, but do not pay. The largest topics of the largest sites pay, oldest first.
 func TestRememberBytes(t *testing.T) {
 	const elsewhere = "https://elsewhere.example/topic"
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +88,8 @@ func TestRememberBytes(t *testing.T) {
 	})
 }
 
-// What is remembered keeps to its bound before KeepBytes has anything go that somebody waits for.
+// Remembered notifications are cut to their bound before KeepBytes removes any that a subscription
+// waits for.
 func TestRememberedGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{answer: unlessRefuses}

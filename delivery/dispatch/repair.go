@@ -74,15 +74,17 @@ func (rep *repairs) repairable(id subscription.ID) (*entry, error) {
 	return e, nil
 }
 
-// Replay has the notifications from..last delivered to a subscription once more, in order
-// and one at a time, and before what it has not got yet; last 0: up to the head. What lies
-// behind its cursor is still to come anyway: so the replay ends there, at the last number
-// that is returned. It is durable when Replay returns nil; where the shard is another process's
-// by then it is ErrNotHeld, and nothing is delivered here. What the callback failed before
-// counts no more. Each notification is tried replayTries times at most, within
-// Config.RetryFor, and is passed over then; where the one after it fails as well
-// the replay ends. There is one at a time: another is ErrUnderWay. One that begins before
-// what is kept is a *NotKeptError.
+// Replay has the notifications from..last delivered to a subscription once more; last 0: up to the
+// head. They go in order and one at a time, before those it has not got yet. Notifications behind the
+// cursor are still to come anyway, so the replay ends there, at the last number that is returned.
+//
+// The replay is durable when Replay returns nil. ErrNotHeld: the shard is another process's by then,
+// and nothing is delivered here. ErrUnderWay: another replay of the subscription runs. *NotKeptError:
+// it would begin before the oldest kept notification.
+//
+// Earlier failures of the callback count no more. Each notification is tried replayTries times at
+// most, within Config.RetryFor, and is passed over then; where the one after it fails as well the
+// replay ends.
 func (rep *repairs) Replay(
 	ctx context.Context, id subscription.ID, from, last delivery.Seq,
 ) (first, end delivery.Seq, err error) {

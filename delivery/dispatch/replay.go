@@ -8,8 +8,8 @@ import (
 	"carillon/delivery/report"
 )
 
-// replayGaps reads the gaps where nobody here has read them yet: the replay comes from
-// before a restart, or from another process.
+// replayGaps reads the gaps if this process has not read them yet: the replay comes from before a
+// restart, or from another process.
 func (a *attempts) replayGaps(ctx context.Context, f *flight, r *replay) error {
 	if r.known {
 		return nil
@@ -22,7 +22,7 @@ func (a *attempts) replayGaps(ctx context.Context, f *flight, r *replay) error {
 	return nil
 }
 
-// tryAgain delivers a notification of a replay, or finds that there is none left.
+// tryAgain delivers a notification of a replay, or finds that the replay is over.
 func (a *attempts) tryAgain(ctx context.Context, f *flight, r *replay) {
 	p := &f.result.replayed
 	if after := f.result.after; after >= r.next {

@@ -104,7 +104,7 @@ type follower struct {
 
 	mu   sync.Mutex
 	got  []delivery.Seq
-	left int          // until told is closed
+	left int          // calls until the done signal
 	last delivery.Seq // likewise, with this one
 	told chan struct{}
 }

@@ -134,7 +134,7 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// What cannot be replayed is refused, and why.
+// A replay that is not possible is refused with the reason.
 func TestReplayRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReplaying(t, dispatch.Config{KeepAtLeast: 100 * time.Hour, FlushInterval: 100 * time.Hour}, 5)
@@ -299,8 +299,8 @@ func TestReplayGivesUp(t *testing.T) {
 	})
 }
 
-// Whoever was backing off gets his replay at once, and what has failed before is forgotten;
-// then what it failed on is tried again.
+// A subscription that was backing off gets its replay at once, and its earlier failures count no more.
+// Then the notification that failed is tried again.
 func TestReplayOfAFailingOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReplaying(t, dispatch.Config{RetryFirst: time.Hour, RetryMax: 3 * time.Hour, KeepAtLeast: 100 * time.Hour}, 3)
@@ -326,7 +326,7 @@ func TestReplayOfAFailingOne(t *testing.T) {
 	})
 }
 
-// What is trimmed while a replay runs is passed over, and is still a gap.
+// Notifications that are trimmed while a replay runs are passed over, and still are a gap.
 func TestReplayOfWhatIsTrimmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := keeping
@@ -497,9 +497,9 @@ func (e sharedEngine) stores() dispatch.Stores {
 	return dispatch.Stores{Log: e, Cursors: e, Marks: e}
 }
 
-// Whatever is delivered and passed over, and however often the replay is picked up by
-// somebody who knows no more than what is stored: what is marked was delivered again, what
-// was delivered again of a gap is marked at the end, and no number leaves the gaps.
+// A replay is picked up often, by processes that know only the stored state, with random deliveries
+// and losses. Every marked number was delivered again. Every number of a gap that was delivered again
+// is marked at the end. No number leaves the gaps.
 func TestReplayAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const head = 24
@@ -570,8 +570,8 @@ func TestReplayAgainstModel(t *testing.T) {
 	})
 }
 
-// A replay that another process's epoch keeps from being stored is not told as begun; nor
-// does a process begin one, or retry, that is not sure of its shards.
+// A replay that another process's epoch keeps from being stored is not reported as begun. A process
+// that is not sure of its shards begins no replay and no retry.
 func TestReplayOfWhatIsAnothers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReplaying(t, dispatch.Config{}, 5)
@@ -594,8 +594,8 @@ func TestReplayOfWhatIsAnothers(t *testing.T) {
 	})
 }
 
-// What waits behind a replay grows old untried: then it is not given up before it was tried
-// as often as what is replayed, also by who takes the subscription over.
+// Notifications that wait behind a replay grow old untried. They are not given up before as many tries
+// as a replayed one has, also where another process takes the subscription over.
 func TestReplayBeforeWhatIsOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReplaying(t, keeping, 600)
@@ -629,8 +629,8 @@ func TestReplayBeforeWhatIsOld(t *testing.T) {
 	})
 }
 
-// The end of a replay is told with what became of each number of it, and as a warning where
-// not all of it was delivered: which stays not delivered, if it was not before.
+// The line at the end of a replay has the outcome of each number. It is a warning where not all were
+// delivered; those stay undelivered, if they were so before.
 func TestReplayEndIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		bad  []delivery.Seq

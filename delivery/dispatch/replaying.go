@@ -39,8 +39,8 @@ type replay struct {
 	told          replayTold
 }
 
-// replayTold is what the log tells of a replay at its end. It begins anew where another
-// process, or this one after a restart, goes on with it.
+// replayTold is what the log line at the end of a replay counts. It begins anew where another process,
+// or this one after a restart, goes on with it.
 type replayTold struct {
 	first                  delivery.Seq // where it began
 	sent, givenUp, untried int          // numbers: delivered, failed to the last try, never tried
@@ -64,8 +64,8 @@ func (r *replay) take(gaps []delivery.Gap) {
 	slices.SortFunc(r.gaps, func(a, b delivery.Gap) int { return cmp.Compare(a.First, b.First) })
 }
 
-// deliver takes note that everything from next to a number was delivered again, and
-// returns how the gaps are to be stored.
+// deliver records that everything from next to a number was delivered again, and returns the gaps to
+// be stored.
 func (r *replay) deliver(to delivery.Seq, at time.Time) (changed []delivery.Gap) {
 	to = min(to, r.last)
 	for len(r.gaps) > 0 && r.gaps[0].First <= to {
@@ -86,8 +86,8 @@ func (r *replay) deliver(to delivery.Seq, at time.Time) (changed []delivery.Gap)
 	return changed
 }
 
-// pass takes note that what is from next to a number was not delivered, and returns how
-// the gaps are to be stored.
+// pass records that everything from next to a number was not delivered, and returns the gaps to be
+// stored.
 func (r *replay) pass(to delivery.Seq) (changed []delivery.Gap) {
 	var left []delivery.Gap
 	for _, g := range r.gaps {

@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Bodies that attempts hold are bounded (Config.MaxBytes), without anybody's trouble
-// becoming that of others:
+// Bodies that attempts hold are bounded (Config.MaxBytes), in such a way that the trouble of one
+// callback does not hold up others:
 //
 //   - Bodies of up to smallBody do not count, and never wait: the attempts that may
 //     be under way bound them.
 //   - A body that an attempt holds already is there for all other attempts of it. Where
 //     it has been held for sharedFor, and others wait for room, further attempts of it go
 //     into the line: those of callbacks that hang would hold it for ever, one after another.
-//   - Any other waits, in the order of coming, until there is room for it; the first
-//     one when nothing that counts is held, so also one that is larger than all.
+//   - Any other waits, in the order of coming, until there is room for it. The first
+//     one goes when nothing that counts is held, even if it is larger than all the room.
 //   - Careful attempts (retries, and those to hosts that have slow ones) bring in half
 //     of the room at most, or one body, and wait in a line of their own: callbacks that
 //     hang hold bodies until the deadline of the attempt. While they have less than
 //     their half the two lines take turns, so neither passes the other for ever.
 //
-// Who waits holds nothing: neither a slot nor a goroutine nor the body, which is read
-// again when it is its turn, with the room for it booked. What is being read for the
-// first time (maxReads) is not counted before its size is known.
+// A waiting entry holds neither a slot nor a goroutine nor the body. The body is read again at its
+// turn, with the room for it booked. A body that is read for the first time (maxReads) is not counted
+// before its size is known.
 
 const (
 	// smallBody is the largest body that need not wait for room.
@@ -51,7 +51,7 @@ func (l *lines) leave(of lane) *entry {
 	return e
 }
 
-// empty reports whether nobody waits.
+// empty reports whether no entry waits.
 func (l *lines) empty() bool { return l.parked[fresh].head == nil && l.parked[again].head == nil }
 
 // admit counts users of a note in if there is room for it. mu is held.
@@ -67,8 +67,7 @@ func (s *schedule) admit(nt *note, users int, c claim) (*note, error) {
 	return nt, nil
 }
 
-// open reports whether there is room for a body, and nobody who came before waits for
-// it. mu is held.
+// open reports whether there is room for a body, and no earlier entry waits for it. mu is held.
 func (s *schedule) open(size int64, c claim) bool {
 	if size == 0 || c.look {
 		return true
@@ -92,8 +91,7 @@ func (s *schedule) park(e *entry) {
 	s.lines.parked[careLane(e.host.careful(e.lane()))].push(e)
 }
 
-// unpark returns a flight for an entry that has waited for room and now has it, nil
-// if there is none. mu is held.
+// unpark returns a flight for an entry that has waited for room and now has it, else nil. mu is held.
 func (s *schedule) unpark(now int64) *flight {
 	for range maxLooks {
 		e := s.firstParked(now)
@@ -160,7 +158,7 @@ func (s *schedule) front(l lane, now int64) *entry {
 	return nil
 }
 
-// careLane is which of the two lines somebody waits in.
+// careLane returns which of the two lines an entry waits in.
 func careLane(careful bool) lane {
 	if careful {
 		return again

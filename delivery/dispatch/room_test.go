@@ -49,8 +49,8 @@ func (w *times) arrived(callback string) {
 	w.most = max(w.most, held)
 }
 
-// Attempts hold no more than MaxBytes of bodies. Who waits for room holds neither a
-// slot nor a body, small ones do not wait, and all have their turn.
+// Attempts hold no more than MaxBytes of bodies. An entry that waits for room holds neither a slot nor
+// a body, small bodies do not wait, and all have their turn.
 func TestMaxBytes(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -245,7 +245,7 @@ func TestEndWhileWaitingForRoom(t *testing.T) {
 	})
 }
 
-// Two bodies of one topic that wait for room are not read while there is none.
+// Two bodies of one topic that wait for room are not read before there is some.
 func TestTwoBodiesOfOneTopicWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, w := newEngine(), &times{at: map[string]time.Time{}}
@@ -282,7 +282,7 @@ func TestTwoBodiesOfOneTopicWait(t *testing.T) {
 	})
 }
 
-// Who waits for a body that is removed from its log meanwhile wants another one, of
+// An entry waits for a body that is removed from its log meanwhile. It then wants another one, of
 // another size.
 func TestTrimmedWhileWaitingForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,8 +9,7 @@ import (
 	"carillon/subscription"
 )
 
-// The schedule decides who is next. What is in this file is guarded by
-// table.mu.
+// The schedule decides which attempt is next. table.mu guards everything in this file.
 //
 //	walks ──▶ topics whose entries are to be woken
 //	            │ a stretch at a time

@@ -207,7 +207,7 @@ func TestTurns(t *testing.T) {
 				t.Errorf("the small host's notification %d came as number %d", a.seq, i)
 			}
 		}
-		// Nobody has a second turn before everybody had a first.
+		// No callback has a second turn before all had a first.
 		equal(t, "sent within the big host", fmt.Sprint(big), "[1 1 1 1 1 1 1 1 1 1 2 2 2 2 2 2 2 2 2 2]")
 	})
 }
@@ -238,8 +238,7 @@ func TestWakeAllocatesNothing(t *testing.T) {
 	})
 }
 
-// What is published while a topic's subscriptions are being woken reaches those
-// that were passed already.
+// A publication while a topic's subscriptions are being woken reaches those that were passed already.
 func TestPublishDuringAWalk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()

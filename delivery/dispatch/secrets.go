@@ -10,7 +10,7 @@ import (
 // lately is how many of the secrets that were seen once are remembered.
 const lately = 8192
 
-// secretRef is a place in secrets; 0 is none.
+// secretRef is an index in secrets; 0 stands for no secret.
 type secretRef uint32
 
 // secrets holds what more than one subscription has as its secret, once. Most
@@ -20,7 +20,7 @@ type secretRef uint32
 type secrets struct {
 	seed   maphash.Seed
 	byText map[string]secretRef
-	all    []sharedSecret // [0] is nobody's
+	all    []sharedSecret // [0] is unused
 	free   []secretRef
 	seen   []string // by hash, as a part of the entry's text
 }
@@ -37,8 +37,8 @@ func newSecrets() secrets {
 	}
 }
 
-// share returns the place of a secret that another entry has, 0 if none is known to.
-// It is to be given back with drop.
+// share returns the index of a secret that another entry has, 0 if no such entry is known. The caller
+// gives it back with drop.
 func (s *secrets) share(text string) secretRef {
 	if text == "" {
 		return 0

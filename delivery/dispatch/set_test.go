@@ -51,7 +51,7 @@ func TestEntrySetSize(t *testing.T) {
 	}
 }
 
-// A walk misses nobody who is there throughout, or says that it may have.
+// A walk visits every entry that is there throughout, or reports that it may have missed some.
 func TestEntrySetWalk(t *testing.T) {
 	walks := 0
 	for range 500 {

@@ -15,8 +15,8 @@ type shardTable struct {
 	// subscription, or nil if it ended.
 	loading bool
 	pending map[subscription.ID]*subscription.Subscription
-	// Attempts under way. Once the shard is to be handed over none is added, and
-	// landed is closed when there are none.
+	// Attempts under way. Once the shard is to be handed over no attempt is added, and landed is closed
+	// with the last.
 	flying  int
 	leaving bool
 	landed  chan struct{}
@@ -24,7 +24,7 @@ type shardTable struct {
 	// What keeps it was away when it was to be saved: no attempt starts, and it is saved beside
 	// the others.
 	away bool
-	// What is to be saved, and of how many outcomes it came.
+	// Entries to be saved, and how many outcomes they hold.
 	dirty   []*entry
 	gaps    []delivery.Gap
 	saving  []delivery.Gap // those that were taken to be saved just now

@@ -41,7 +41,7 @@ func TestFloodPaysForItself(t *testing.T) {
 	})
 }
 
-// What is young goes by size only from a site that is above its share.
+// Young notifications go by size only from a site that is above its share.
 func TestYoungStaysWithinTheShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const one, two = "https://one.com/", "https://two.com/"

@@ -15,7 +15,7 @@ type survey struct {
 	table *table
 }
 
-// Topics returns the keys of the topics that somebody here subscribes to, sorted.
+// Topics returns the keys of the topics with a subscription here, sorted.
 func (sy *survey) Topics() []string {
 	var keys []string
 	sy.table.eachTopic(func(t *followed) { keys = append(keys, t.key) })
@@ -23,8 +23,8 @@ func (sy *survey) Topics() []string {
 	return slices.Compact(keys)
 }
 
-// Spelling returns the topic with a key as one of its subscriptions spells it; ok is false where
-// nobody here subscribes to it.
+// Spelling returns the topic with a key as one of its subscriptions spells it; ok is false where the
+// topic has no subscription here.
 func (sy *survey) Spelling(key string) (spelling string, ok bool) {
 	sy.table.mu.Lock()
 	defer sy.table.mu.Unlock()

@@ -50,7 +50,7 @@ func (r *running) listen(topic, callback string) subscription.Subscription {
 	return sub
 }
 
-// keeps counts what a log keeps, and tells its first number.
+// keeps returns how many notifications a log keeps, and the first number.
 func (e *engine) keeps(topic string) (n int, first delivery.Seq) {
 	e.with(func() {
 		for _, note := range e.logs[topic] {
@@ -88,8 +88,8 @@ const (
 	idle   = "https://example.com/idle/"
 )
 
-// What all logs together take is bounded: those that take most are cut to the same
-// size, and who needed what went has a gap, nobody else.
+// The size of all logs together is bounded: the largest are cut to the same size. A subscription that
+// needed the removed notifications has a gap, and no other has one.
 func TestKeepBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{answer: unlessRefuses}
@@ -193,8 +193,8 @@ func TestNothingNeededGoesWithinTheBounds(t *testing.T) {
 	}
 }
 
-// What is young comes on top of the bound, and losses that go on are told of once a
-// minute, all of them.
+// Young notifications come on top of the bound. Losses that go on are logged once a minute, all of
+// them.
 func TestYoungComesOnTop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{answer: unlessRefuses}
@@ -235,8 +235,8 @@ func TestYoungComesOnTop(t *testing.T) {
 	})
 }
 
-// What is older than KeepFor goes, also the whole of a log: who needed it has a gap
-// up to the head, and what comes next is tried at once.
+// Notifications older than KeepFor go, even if that is the whole log. A subscription that needed them
+// has a gap up to the head, and the next notification is tried at once.
 func TestKeepFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{answer: unlessRefuses}
@@ -322,7 +322,7 @@ func TestBoundsTogether(t *testing.T) {
 		s := &attempts{answer: unlessRefuses}
 		cfg := dispatch.Config{KeepBytes: 1000, KeepFor: 10 * time.Hour, CacheBytes: -1}
 		trimmer := startOwning(t, e, stores, cfg, s, 0, 32)
-		other := startOwning(t, e, stores, cfg, s, 33, subscription.Shards) // shard 32 is nobody's
+		other := startOwning(t, e, stores, cfg, s, 33, subscription.Shards) // no process owns shard 32
 		refuser := subscriptionOf(topicURL, refuses)
 		if s := subscription.ShardOf(refuser.ID); s < 33 {
 			t.Fatal("choose another callback")

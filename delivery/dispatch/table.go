@@ -25,8 +25,8 @@ type table struct {
 	topicList []*followed
 	left      [2]map[string]*followed // see leaveTopic
 	hosts     map[string]*host
-	// abroad counts the attempts under way whose entry has ended. What has the same ID by now,
-	// as the shard was gained again or somebody subscribed anew, waits until they end.
+	// abroad counts the attempts under way whose entry has ended. A new entry with the same ID, after the
+	// shard was gained again or after a new subscription, waits until they end.
 	abroad  map[subscription.ID]int
 	secrets secrets
 	counts  [states]int // entries by their state; what ended counts up for ever
@@ -169,8 +169,8 @@ func (tb *table) hostOf(name string) *host {
 	return h
 }
 
-// forgetHost forgets a host that nobody here has a callback on any more, once
-// no attempt to it is under way: until then it keeps its limits. mu is held.
+// forgetHost forgets a host without a callback here, once no attempt to it is under way: until then it
+// keeps its limits. mu is held.
 func (tb *table) forgetHost(h *host) {
 	if h.entries == 0 && h.young[fresh]+h.young[again]+h.slow == 0 && tb.hosts[h.Name()] == h {
 		delete(tb.hosts, h.Name())
@@ -192,7 +192,7 @@ func (tb *table) topicOf(key string) *followed {
 	return t
 }
 
-// forgetTopic forgets a topic that nobody here subscribes to any more. mu is held.
+// forgetTopic forgets a topic without a subscription here. mu is held.
 func (tb *table) forgetTopic(t *followed) {
 	delete(tb.topics, t.key)
 	last := tb.topicList[len(tb.topicList)-1]
@@ -201,10 +201,9 @@ func (tb *table) forgetTopic(t *followed) {
 	tb.topicList = tb.topicList[:len(tb.topicList)-1]
 }
 
-// leaveTopic remembers a topic that nobody here subscribes to any more as a shard was
-// dropped: it often comes back with a shard, above all where the engine was
-// restarted, and what is known of its log reports whether that has lost something.
-// mu is held.
+// leaveTopic remembers a topic that lost its last subscription here with a dropped shard. It often
+// comes back with a shard, above all after a restart of the engine. The remembered head then shows
+// whether the log has lost its end. mu is held.
 func (tb *table) leaveTopic(t *followed) {
 	if tb.left[0] == nil {
 		tb.left[0] = map[string]*followed{}

@@ -45,7 +45,7 @@ func (d *Dispatcher) SharedSecrets() int {
 	return len(d.table.secrets.byText)
 }
 
-// HeldBytes are the bodies that attempts hold, and CacheBytes what nobody uses.
+// HeldBytes returns the bytes of the bodies that attempts hold, and of the unused ones in the cache.
 func (d *Dispatcher) HeldBytes() (held, cached int64) {
 	d.table.mu.Lock()
 	defer d.table.mu.Unlock()

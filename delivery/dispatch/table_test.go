@@ -130,8 +130,7 @@ func TestSharedSecret(t *testing.T) {
 	})
 }
 
-// Who asks while subscriptions come and go misses none that is there throughout, and
-// gets none twice.
+// A survey while subscriptions come and go misses none that is there throughout, and gets none twice.
 func TestSurveysDuringChanges(t *testing.T) {
 	d, err := dispatch.New(dispatch.Config{}, newEngine().stores(), newEngine(), &attempts{}, nil, nil)
 	if err != nil {

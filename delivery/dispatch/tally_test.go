@@ -48,8 +48,8 @@ func (r *running) missing(seq delivery.Seq) map[subscription.ID]report.Fate {
 	return all
 }
 
-// A notification is delivered to one, fails at another, is still to come to a third, was
-// given up for a fourth, and nobody else was to get it.
+// A notification is delivered to one, fails at another, is still to come to a third, and was given up
+// for a fourth. No other subscription was to get it.
 func TestTally(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}
@@ -252,7 +252,7 @@ func add(t *report.Tally, f report.Fate) {
 	}
 }
 
-// Everybody comes, of one topic or of all, without secrets, until nobody wants more.
+// Each visits all subscriptions, of one topic or of all, without secrets, until the visitor stops it.
 func TestEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const topics, each = 3, 1500 // more than a stretch
@@ -295,7 +295,7 @@ func TestEach(t *testing.T) {
 	})
 }
 
-// Who is visited may change the table: everybody that is there throughout comes.
+// A visitor may change the table: every subscription that is there throughout is visited.
 func TestEachWhileOthersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, newEngine(), dispatch.Config{}, &attempts{})
@@ -338,12 +338,12 @@ func (c *endingCtx) Err() error {
 	return c.Context.Err()
 }
 
-// Of a topic that everybody leaves while its subscriptions are counted nobody counts twice.
+// A topic loses all its subscriptions while they are counted: no subscription counts twice.
 func TestTallyWhileAllEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
 			name string
-			last []subscription.Subscription // who comes back
+			last []subscription.Subscription // those that come back
 		}{{"nobody is there", nil}, {"one comes back", []subscription.Subscription{subscriptionOf(topicURL, callback)}}} {
 			d := start(t, newEngine(), dispatch.Config{}, &attempts{})
 			var subs []subscription.Subscription
@@ -375,7 +375,7 @@ func TestTallyWhileAllEnd(t *testing.T) {
 	})
 }
 
-// What is still being read counts for nobody: who asks is told of the shard.
+// A shard that is still being read is not counted, and the answer names it as missing.
 func TestTallyWithoutLoadingShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()
@@ -404,7 +404,7 @@ func TestTallyWithoutLoadingShards(t *testing.T) {
 	})
 }
 
-// slowGapped stops before it tells of gaps.
+// slowGapped stops before it returns gaps.
 type slowGapped struct {
 	*engine
 	begun, more chan struct{}
@@ -427,7 +427,7 @@ func (brokenGapped) Gapped(context.Context, subscription.Shard) iter.Seq2[subscr
 	return func(yield func(subscription.ID, error) bool) { yield(subscription.ID{}, errAway) }
 }
 
-// A shard whose gaps cannot be told is not taken: its tallies would be wrong.
+// A shard whose gaps cannot be read is not taken: its tallies would be wrong.
 func TestGainedWithoutGaps(t *testing.T) {
 	e := newEngine()
 	d, err := dispatch.New(dispatch.Config{}, dispatch.Stores{Log: e, Cursors: brokenGapped{e}}, e, &attempts{}, nil, nil)

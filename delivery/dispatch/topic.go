@@ -2,7 +2,7 @@ package dispatch
 
 import "carillon/delivery"
 
-// followed is a topic that somebody here subscribes to.
+// followed is a topic with a subscription here.
 type followed struct {
 	key     string
 	at      int // index in table.topicList
@@ -14,9 +14,9 @@ type followed struct {
 	known   bool
 	asking  bool         // in asks; guarded by asks.mu
 	asked   delivery.Seq // head when it was last asked for
-	fell    delivery.Seq // the head at the latest loss that was told of
-	// before is the head of before the latest rise that can have hidden a loss,
-	// until somebody has read what comes after it; 0: none.
+	fell    delivery.Seq // the head at the latest reported loss
+	// before is the head before the latest rise that can have hidden a loss, until a reader has read past
+	// it; 0 if no rise can have.
 	before delivery.Seq
 	// A walk wakes the entries: those before index walk are still to come.
 	walking, again bool
@@ -27,35 +27,33 @@ type followed struct {
 	resting int64        // until then nothing is read: what keeps the log was away
 	rests   int          // pauses of that kind in a row
 	floor   delivery.Seq // an operator has trimmed what is below: none of notes is
-	refused []refusal    // what is known of those that are waited for, by their numbers
+	refused []refusal    // known refusals of awaited notifications, by their numbers
 	parked  int          // how many of entries wait for room, ended ones included
 }
 
-// A log can lose its end: a server comes back without the last of what it had
-// acknowledged, and goes on from a number above all that it ever gave. What is
-// lost and not delivered yet is a gap (GapTrimmed) of every subscription that was
-// behind it, also where new notifications have hidden the loss from those who
-// only look at the head. What is in this file is guarded by table.mu.
+// A log can lose its end: a server comes back without the last of its acknowledged records, and goes
+// on from a number above all that it ever gave. Lost notifications that were not delivered are a gap
+// (GapTrimmed) of every subscription that was behind them. New notifications may hide the loss from
+// readers that look only at the head; the gap is recorded all the same. table.mu guards everything in
+// this file.
 //
 //	log before      1 2 3 4 5
 //	lost            1 2 3 · ·
 //	afterwards      1 2 3 · · ······ 900 (After: 3)
 //
-// topic.head stays at 5 then, until 900 is told of. Whoever stands at 3 finds
-// the end of the log, or 900 and that 5, which was there, is not what comes
-// before it.
+// topic.head then stays at 5 until the process learns of 900. A subscription at 3 finds the end of the
+// log, or 900; and 5, which was there, is not the number before 900.
 //
-// Only one head of before is remembered, the latest. So of a loss nothing is
-// recorded where the log came up by more than one number once more before anybody
-// here had read past it: by a second loss, or as the news of what was appended came
-// late. Nor is it where no process has known of the lost ones: they are in nobody's
-// memory. Deliveries are the same in any case.
+// Only the latest earlier head is remembered. So some losses leave no record: the log rose by more
+// than one number a second time before a reader here had passed the first rise. A second loss does
+// that, or late news of appends. Losses that no process knew of leave no record either, as no memory
+// holds them. Deliveries are the same in any case.
 
-// rise takes note that the topic's log has come up to head. mu is held.
+// rise records that the topic's log has come up to head. mu is held.
 func (t *followed) rise(head delivery.Seq) {
 	if t.head > 0 && head > t.head+1 {
-		// Others were appended in between, or none and there was a loss: whoever
-		// reads the next one knows by its After.
+		// Other notifications were appended in between, or there was a loss: the reader of the next one learns
+		// which by its After.
 		t.before = t.head
 	}
 	t.head = head

@@ -52,7 +52,7 @@ func TestTrimTogether(t *testing.T) {
 		sameSeqs(t, "what the slow one of the other process needs", kept(), 3, 4)
 
 		e.with(func() { equal(t, "one of them trims, each minute", e.lowests, 8) })
-		other.stop() // it marks no more: what was marked counts for three intervals
+		other.stop() // it marks no more: its marks count for three intervals
 		for s := subscription.Shard(32); s < subscription.Shards; s++ {
 			other.Lost(s)
 		}

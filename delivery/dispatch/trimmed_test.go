@@ -22,8 +22,8 @@ func trimByHand(t *testing.T, d *running, e *engine, before delivery.Seq) {
 	d.Trimmed(topicURL, before)
 }
 
-// What an operator has trimmed is delivered to nobody who had not got it, from memory either:
-// neither to who waits for its next attempt, nor once more.
+// A notification that an operator has trimmed is not delivered to subscriptions that lacked it, from
+// memory either: neither at their next attempt, nor once more.
 func TestTrimByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}

@@ -7,17 +7,16 @@ import (
 	"carillon/delivery/send"
 )
 
-// Failed attempts are told one by one at level debug only. What an operator wants to know is
-// which hosts have begun to fail, and that they work again: a line for each, with bounds, as
-// strangers choose the hosts.
+// Single failed attempts are logged at level debug only. An operator needs to know which hosts have
+// begun to fail, and that they work again: one line for each, within bounds, as strangers choose the
+// hosts.
 const (
-	// hostFailsAfter is how many attempts to a host in a row fail, none succeeding, until it
-	// is told of.
+	// hostFailsAfter is how many attempts to a host must fail in a row before a line reports it.
 	hostFailsAfter = 5
-	// hostRests is for how long a host that works again is not told of anew.
+	// hostRests is how long after its recovery a host is not reported again.
 	hostRests = 10 * time.Minute
-	// maxHostLines bounds the lines of a minute. Who finds no room is told of later, if it
-	// still fails then.
+	// maxHostLines bounds the lines of a minute. A host beyond it is reported later, if it still fails
+	// then.
 	maxHostLines = 20
 )
 
@@ -25,7 +24,7 @@ const (
 type hostTrouble struct {
 	failed int32 // attempts in a row
 	told   bool
-	rests  int64 // until then nothing is told
+	rests  int64 // no line before then
 }
 
 // hostLines counts the lines of the minute. Guarded by table.mu.
@@ -34,8 +33,7 @@ type hostLines struct {
 	n     int
 }
 
-// hostNews is a line about a host, to be written without the mutex; the host is empty where there
-// is none.
+// hostNews is a line about a host, to be written without the mutex; an empty host stands for no line.
 type hostNews struct {
 	host   string
 	failed int32 // 0: it works again
@@ -43,7 +41,7 @@ type hostNews struct {
 	status int
 }
 
-// watch learns from an outcome how a host does, and returns what is to be told. mu is held.
+// watch learns from an outcome how a host does, and returns the line to be written. mu is held.
 func (l *hostLines) watch(h *host, o *send.Outcome, now int64) (news hostNews) {
 	t := &h.trouble
 	switch o.Class {

@@ -13,8 +13,8 @@ import (
 	"carillon/delivery/send"
 )
 
-// A host that begins to fail is told of once, and once when it works again: not each
-// attempt, and not each time that it flaps.
+// A host that begins to fail is reported once, and once when it works again: not for each attempt, and
+// not each time that it flaps.
 func TestHostsThatFailAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}
@@ -53,7 +53,7 @@ func TestHostsThatFailAreTold(t *testing.T) {
 	})
 }
 
-// hostRests is for how long a host that works again is not told of.
+// hostRests is how long after its recovery a host is not reported again.
 const hostRests = 10 * time.Minute
 
 // Strangers choose the hosts: their lines are bounded.

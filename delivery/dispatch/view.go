@@ -58,7 +58,7 @@ func (v *view) EachTopic(ctx context.Context, look func(report.TopicCount)) erro
 	return nil
 }
 
-// Unsaved returns the gaps of a shard that are not saved yet. Nobody changes them.
+// Unsaved returns the gaps of a shard that are not saved yet. They never change.
 func (v *view) Unsaved(s subscription.Shard) []delivery.Gap {
 	v.table.mu.Lock()
 	defer v.table.mu.Unlock()
@@ -96,8 +96,7 @@ func (v *view) Behind() map[string]delivery.Seq {
 	return lowest
 }
 
-// topicsOf returns the topic with a key that somebody here subscribes to, or all of
-// them where that is empty.
+// topicsOf returns the topic with a key if it has a subscription here, or all topics for an empty key.
 func (v *view) topicsOf(key string) []*followed {
 	v.table.mu.Lock()
 	defer v.table.mu.Unlock()
@@ -110,9 +109,9 @@ func (v *view) topicsOf(key string) []*followed {
 	return nil
 }
 
-// eachOf calls f under mu for the entries of topics that are in shards which are read, as
-// backward does: none is missed that is there throughout, some come twice where others
-// end. After each stretch it calls between, without mu, which reports whether to go on.
+// eachOf calls f under mu for the entries of topics that are in shards which are read, as backward
+// does. Every entry that is there throughout is visited; some come twice where others end. After each
+// stretch it calls between, without mu, which reports whether to go on.
 func (v *view) eachOf(ctx context.Context, topics []*followed, f func(e *entry), between func() (bool, error)) error {
 	end := -1 // of what is still to come of topics[0]; -1: all
 	for len(topics) > 0 {

@@ -12,8 +12,8 @@ import (
 	"carillon/delivery/send"
 )
 
-// One of many of a topic waits: what the metric tells is what an operator is told. When it has
-// got everything and something is delivered to it once more, nobody waits.
+// One of many subscriptions to a topic waits: the metric and the operator's answer agree. Once it has
+// everything, and gets a notification once more, no wait is reported.
 func TestOldestOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}

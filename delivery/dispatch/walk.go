@@ -1,7 +1,7 @@
 package dispatch
 
-// What others ask of the table. There may be a million answers: they are gathered a
-// stretch at a time, so that nobody waits long for the mutex.
+// Surveys of the table. There may be a million answers, so they are gathered a stretch at a time: no
+// caller waits long for the mutex.
 
 // surveyStretch is how many entries or topics are looked at under one hold of the mutex.
 const surveyStretch = 1024
@@ -15,11 +15,10 @@ func (tb *table) eachTopic(f func(t *followed)) {
 	})
 }
 
-// backward calls some for stretches of a list from its end to the front, under mu,
-// with a bound on the index that is looked at next. size reports how long the list is by
-// now. An element that is removed meanwhile gives its place to the last one, which was
-// looked at already: so none is missed that is there throughout, and some may be seen
-// twice.
+// backward calls some for stretches of a list from its end to the front, under mu, with a bound on the
+// index that is looked at next. size returns the present length of the list. An element that is
+// removed meanwhile gives its place to the last one, which was looked at already. So all elements that
+// are there throughout are seen, and some may be seen twice.
 func (tb *table) backward(size func() int, some func(first, end int)) {
 	tb.mu.Lock()
 	for end := size(); end > 0; {
@@ -47,8 +46,8 @@ func (tb *table) eachEntry(sh *shardTable, f func(e *entry)) (held bool) {
 	}
 }
 
-// walkShard is one walk of eachEntry, in stretches, 0: of any length. It tells
-// whether entries have moved so that it may have missed some.
+// walkShard is one walk of eachEntry, in stretches, 0: of any length. It reports whether entries have
+// moved so that it may have missed some.
 func (tb *table) walkShard(sh *shardTable, stretch int, f func(e *entry)) (moved, ended bool) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
