@@ -137,13 +137,12 @@ type Holder interface {
 	// Gained takes over a shard: when it returns nil, the work on it has begun. It
 	// is broken off when ctx ends.
 	Gained(ctx context.Context, t Tenure) error
-	// Lost ends the work on a shard. What was under way is finished, within a
-	// bound, and saved if the engine still takes it under the old epoch. It
-	// is called once for every Gained, also for one that failed.
+	// Lost ends the work on a shard. The work under way is finished, within a bound, and saved if the
+	// engine still takes it under the old epoch. It is called once for every Gained, also for one that
+	// failed.
 	Lost(s subscription.Shard)
-	// Sure reports until when nobody else can own what was gained and is not
-	// lost; of the doubted shards that stays as it was. Nothing new is begun
-	// after that, until a later time is told. By the
+	// Sure sets the time until which no other process can own the gained and not lost shards; the time of
+	// the doubted shards stays as it was. Nothing new is begun after that, until a later call. By the
 	// monotonic clock; never called: for ever.
 	Sure(until time.Time, doubted ...subscription.Shard)
 }
@@ -164,10 +163,10 @@ type Shards interface {
 	Run(ctx context.Context, h Holder) error
 }
 
-// Marks tells the processes that share an engine how far the slowest subscription
-// to each topic has come, so that a log can be trimmed by what none of them needs.
-// An engine that one process has to itself has none. All methods may be called
-// from any goroutine; trouble with the engine itself is wrapped as ErrUnavailable.
+// Marks gives the processes that share an engine the position of the slowest subscription to each
+// topic, so that a log can be trimmed below all of them. An engine of one process has no Marks. All
+// methods may be called from any goroutine; trouble with the engine itself is wrapped as
+// ErrUnavailable.
 type Marks interface {
 	// Mark notes the lowest saved cursor of every topic, by key, that has
 	// subscriptions in the shard; it takes the place of what was noted for

@@ -73,7 +73,7 @@ var (
 	// ErrNotHeld: this process does not own the shard of the subscription, is not sure
 	// that it does, or is about to hand it over.
 	ErrNotHeld = errors.New("another process delivers to the subscription")
-	// ErrNoSubscription: nobody has subscribed under this ID.
+	// ErrNoSubscription: no subscription has this ID.
 	ErrNoSubscription = errors.New("there is no such subscription")
 	// ErrNothingToDo: there is nothing that the subscription is to get.
 	ErrNothingToDo = errors.New("there is nothing to deliver")

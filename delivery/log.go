@@ -12,10 +12,9 @@ import (
 	"carillon/topic"
 )
 
-// Seq is the place of a notification in its topic's log. Numbers rise from one
-// notification to the next, not always by one, and none is ever given twice,
-// also not by a log that has lost its end: Notification.After reports what came
-// before. 0 stands before everything; none is above MaxSeq.
+// Seq is the place of a notification in its topic's log. Numbers rise from one notification to the
+// next, not always by one, and none is ever given twice, also not by a log that has lost its end.
+// Notification.After names the one before. 0 stands before everything; MaxSeq is the largest.
 type Seq uint64
 
 // MaxSeq is the highest sequence number: what a script of an engine still counts exactly.
@@ -59,15 +58,14 @@ type Notification struct {
 	// (X-Hub-Notification-Id).
 	ID  uuid.UUID
 	Seq Seq
-	// After is the sequence number of the one appended before it, whether that
-	// is still kept or not; 0 for the first of its log. Whoever is settled up
-	// to After misses nothing between.
+	// After is the sequence number of the notification appended before it, kept or not; 0 for the first of
+	// its log. A subscription that is settled up to After misses nothing between.
 	After Seq
 	// Accepted is when the hub took it.
 	Accepted time.Time
 }
 
-// Summary is what a log tells of a notification without reading its body.
+// Summary is a notification without its body, which the log need not read.
 type Summary struct {
 	// Seq, After, ID and Accepted are the Notification's.
 	Seq, After Seq
@@ -86,8 +84,8 @@ type Receipt struct {
 	// Repeated: this is the notification that was appended last, handed in
 	// again; ID and Seq are those of then and nothing was appended.
 	Repeated bool
-	// Previous is the Until of the notification before this one, empty if
-	// there was none or it covered no interval.
+	// Previous is the Until of the notification before this one, empty if this is the first or the one
+	// before covered no interval.
 	Previous string
 }
 
@@ -99,8 +97,8 @@ type TopicState struct {
 	First, Head Seq
 	// Last is the notification with Head.
 	Last Last
-	// Oldest is when the notification with First was accepted; zero where
-	// nothing is kept, or it cannot be told.
+	// Oldest is when the notification with First was accepted; zero where nothing is kept, or the time is
+	// unknown.
 	Oldest time.Time
 	// Bytes is about what the notifications that are kept take: their bodies,
 	// and what is stored with them. 0 where nothing is kept.
@@ -119,8 +117,8 @@ type Last struct {
 	ID uuid.UUID
 	// Until is the end of the interval that it covers, empty if it covers none.
 	Until string
-	// Digest tells its publication from others where it covers an interval
-	// (Publication.Digest); zero otherwise.
+	// Digest is that of its publication where it covers an interval (Publication.Digest), by which a
+	// repeated publication is recognized; zero otherwise.
 	Digest [32]byte
 }
 
@@ -137,16 +135,13 @@ type Log interface {
 
 // Appender is the end of a Log where notifications come in.
 type Appender interface {
-	// Append adds one notification to the end of its topic's log with a
-	// sequence number above all before, under the id and the time given. It is durable
-	// when Append returns nil; appends that run at the same time share what
-	// durability costs. When Append returns an error the record may or may
-	// not be there.
+	// Append adds one notification to the end of its topic's log with a sequence number above all before,
+	// under the given id and time. It is durable when Append returns nil; appends that run at the same
+	// time share the cost of durability. When Append returns an error the record may or may not be there.
 	//
-	// A publication that covers an interval (From and Until set) and equals
-	// the one appended last to its topic, body and interval, is not
-	// appended again: a Source that got no answer may repeat itself.
-	// What was appended last is remembered beyond Trim.
+	// A publication that covers an interval (From and Until set) and equals the last one appended to its
+	// topic, in body and interval, is not appended again: a Source without an answer may repeat itself.
+	// The last append is remembered beyond Trim.
 	Append(ctx context.Context, p Publication, id uuid.UUID, accepted time.Time) (Receipt, error)
 }
 
@@ -157,20 +152,19 @@ type Reader interface {
 	// log was trimmed, or a record cannot be read back.
 	Read(ctx context.Context, key string, from Seq) (*Notification, error)
 
-	// Summaries returns the latest notifications with sequence numbers below
-	// before, 0: of all, newest first, at most limit. No body is read: what cannot be
-	// read back is left out, but one of which only the body cannot may be among them.
+	// Summaries returns the latest notifications with sequence numbers below before, 0: of all, newest
+	// first, at most limit. It reads no body. Records that cannot be read are left out; one of which only
+	// the body is damaged may be among the results.
 	Summaries(ctx context.Context, key string, before Seq, limit int) ([]Summary, error)
 
 	// Summary is as Read without the body: it returns the first notification with a
 	// sequence number of at least from, or ErrEndOfLog.
 	Summary(ctx context.Context, key string, from Seq) (Summary, error)
 
-	// Heads returns the sequence number of each topic's last notification, 0
-	// for a topic that never had one. Trimming does not change it. What it tells
-	// of is durable: deliveries go up to it. It falls
-	// only where the engine has lost what it had acknowledged. Where a part of the engine is
-	// away it is a *HeadsError, beside the heads that were read.
+	// Heads returns the sequence number of each topic's last notification, 0 for a topic that never had
+	// one. Trimming does not change it. The results are durable: deliveries go up to them. A head falls
+	// only where the engine has lost acknowledged records. Where a part of the engine is away the error is
+	// a *HeadsError, beside the heads that were read.
 	Heads(ctx context.Context, keys []string) ([]Seq, error)
 
 	// State gives the state of one topic. Head is 0 and First 1 for one that has no log. A
@@ -188,10 +182,9 @@ type Reader interface {
 
 // Trimmer removes from a Log what is no longer needed.
 type Trimmer interface {
-	// Trim removes the topic's notifications with sequence numbers below
-	// before that were accepted before olderThan, from the oldest on up to
-	// the first that is not both. It need not be durable, and never moves Head.
-	// What went is told also when an error ended it.
+	// Trim removes the topic's notifications with sequence numbers below before that were accepted before
+	// olderThan, from the oldest on up to the first that is not both. It need not be durable, and never
+	// moves Head. It returns the removed part also where an error ended it.
 	Trim(ctx context.Context, key string, before Seq, olderThan time.Time) (Trimmed, error)
 
 	// Shrink is as Trim, and stops as well where what is left takes at most keep
@@ -203,14 +196,13 @@ type Trimmer interface {
 // not fetched yet.
 type Ping struct {
 	Topic topic.Address // as in the request
-	// Count tells a ping from a later one for the same topic.
+	// Count distinguishes a ping from a later one for the same topic.
 	Count uint64
 }
 
-// Pings keeps the pings that wait for their fetch. Topics are told apart by
-// their keys. Of the processes that share an engine the one that owns
-// subscription.TopicShard of a topic fetches it. All methods may be called from any goroutine; trouble with
-// the engine itself is wrapped as ErrUnavailable.
+// Pings keeps the pings that wait for their fetch, by the keys of their topics. Of the processes that
+// share an engine the one that owns subscription.TopicShard of a topic fetches it. All methods may be
+// called from any goroutine; trouble with the engine itself is wrapped as ErrUnavailable.
 type Pings interface {
 	// Ping notes that the topics have changed, all or none, and is durable
 	// when it returns nil. A topic that waits already is noted once, with a
@@ -218,8 +210,8 @@ type Pings interface {
 	// pings as noted come back, in the order given.
 	Ping(ctx context.Context, topics []topic.Address) ([]Ping, error)
 
-	// Fetched forgets the ping, unless another for the same topic came
-	// since: left then tells that one, still waiting.
+	// Fetched forgets the ping, unless another for the same topic came since: left is then that one, still
+	// waiting.
 	Fetched(ctx context.Context, p Ping) (left *Ping, err error)
 
 	// Waiting gives every ping that is noted: what a start must carry on with.

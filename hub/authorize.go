@@ -38,7 +38,7 @@ type gatekeeper struct {
 	client  func(*http.Request) string // the client of a request; empty: on this machine
 	logger  *slog.Logger
 	refused *prometheus.CounterVec
-	// told bounds the log lines of each reason: strangers can be refused as fast as they can send.
+	// The log lines of each reason are bounded: strangers can be refused as fast as they can send.
 	told map[reason]*outage
 }
 

@@ -54,8 +54,8 @@ func (h *Hub) ping(w http.ResponseWriter, r *http.Request, values url.Values) er
 	return nil
 }
 
-// pingTopics returns the topics that a ping names, each once. grant is the Source's; nil where none is
-// needed.
+// pingTopics returns the topics that a ping names, each once. grant is the Source's; nil if the hub
+// needs none.
 func (h *Hub) pingTopics(values url.Values, grant *registered.Grant) ([]topic.Address, error) {
 	var topics []topic.Address
 	seen := make(map[string]bool)

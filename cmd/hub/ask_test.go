@@ -97,7 +97,7 @@ func (v *askFixture) refuses(t *testing.T, line string, want string) {
 	}
 }
 
-// looked is what the commands say of the village, whoever answers.
+// looked checks the output of the commands about the village, from a hub or a store at rest.
 func (v *askFixture) looked(t *testing.T) {
 	t.Helper()
 	v.says(t, "topics", "SUBSCRIBERS", "TOPIC", v.topic)
@@ -164,7 +164,7 @@ func TestCommandsOfAnOperator(t *testing.T) {
 	}
 }
 
-// What is printed with --json is what the API answers.
+// With --json a command prints the API's answer.
 func TestCommandsPrintTheAPI(t *testing.T) {
 	t.Parallel()
 	v := newAskFixture(t, "pebble:"+t.TempDir())
@@ -232,7 +232,8 @@ func timeless(doc any) any {
 	return doc
 }
 
-// A store that no hub works on says the same, and what it is told is done when a hub runs.
+// A store without a running hub gives the same answers, and orders to it are carried out when a hub
+// runs.
 func TestCommandsOnAStoreAtRest(t *testing.T) {
 	t.Parallel()
 	v := newAskFixture(t, "pebble:"+t.TempDir())
@@ -299,7 +300,8 @@ func TestCommandsAskElsewhere(t *testing.T) {
 	}
 }
 
-// Whoever has no token gets no more than health, and a changed file ends what the one before opened.
+// A client without the token gets health and nothing else, and a changed file ends the sessions of
+// before.
 func TestOperatorsToken(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "token")
@@ -413,7 +415,7 @@ func TestOperatorsListenerIsGuarded(t *testing.T) {
 	}
 }
 
-// A certificate that nobody vouches for can be named.
+// A certificate outside the system's trust can be named.
 func TestAskNamesTheCertificate(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())

@@ -82,7 +82,7 @@ func TestBackupOfARunningHub(t *testing.T) {
 	for _, got := range s.got["a"] {
 		ids[got.body] = append(ids[got.body], got.id)
 	}
-	// What was settled just before the backup may come again, as after a kill.
+	// A delivery settled just before the backup may come again, as after a kill.
 	if len(slices.Compact(ids["first"])) != 1 || len(ids["after the restore"]) != 1 {
 		t.Errorf("what was delivered before has the ids %q, what is new %q", ids["first"], ids["after the restore"])
 	}
@@ -133,8 +133,7 @@ func TestBackupWithoutAHub(t *testing.T) {
 	}
 }
 
-// What cannot be backed up or restored is one line that says what to do, and changes
-// nothing.
+// A backup or restore that is not possible is one line that names the remedy, and changes nothing.
 func TestBackupRefusals(t *testing.T) {
 	t.Parallel()
 	store, dir := aStore(t), t.TempDir()
@@ -186,8 +185,8 @@ func TestBackupRefusals(t *testing.T) {
 	}
 }
 
-// One backup at a time; one that nobody reads does not hold up the end of the hub, and
-// what it has left is gone with the next start.
+// One backup runs at a time. One whose reader has stopped does not hold up the end of the hub, and the
+// next start removes its leftovers.
 func TestBackupUnderWayAtTheEnd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

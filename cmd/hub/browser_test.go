@@ -304,7 +304,7 @@ func tokenFile(t *testing.T) string {
 	return file
 }
 
-// signIn shows the page of a hub that has a token: to nobody without it.
+// signIn opens the page of a hub that has a token: no session without it.
 func signIn(t *testing.T, tab *browsertest.Tab, p *process) {
 	tab.Open("/topics?contains=x")
 	tab.See("Sign in")

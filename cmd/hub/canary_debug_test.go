@@ -25,8 +25,8 @@ import (
 	"carillon/subscription"
 )
 
-// TestNoSecretInDebugOutput formats every part of a hub that knows secrets, by the verbs
-// for values and as JSON, as somebody does who looks for a mistake.
+// TestNoSecretInDebugOutput formats every part of a hub that knows secrets, by the verbs for values
+// and as JSON, as a developer does in the search for a mistake.
 func TestNoSecretInDebugOutput(t *testing.T) {
 	t.Parallel()
 	t.Run("pebble", func(t *testing.T) {

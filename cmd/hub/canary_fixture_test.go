@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// What must never show. Each has a mark of its own, which no escaping changes.
+// Secrets that must never show. Each has a mark of its own, which no escaping changes.
 const (
 	canarySecret     = "c4nary-5ecret-of-a-subscriber"
 	canaryCapability = "c4nary-capability-in-a-callback"
@@ -63,8 +63,8 @@ func (w *canaryFixture) callback(name string) string {
 
 func (w *canaryFixture) topic(name string) string { return w.URL + "/topic/" + name }
 
-// ServeHTTP is every callback and topic. Of a request to a callback its own address is
-// taken out before it is kept: nobody else may get it.
+// ServeHTTP is every callback and topic. It removes a callback's own address from a request before it
+// keeps that: no other server may get the address.
 func (w *canaryFixture) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	dump, _ := httputil.DumpRequest(r, true) // the server has read it
 	text := strings.ReplaceAll(string(dump), "/"+canaryCapability+"?key="+canaryCapability, "")

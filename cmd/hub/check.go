@@ -62,8 +62,8 @@ func (f *serveCommand) lookAtToken(logger *slog.Logger) error {
 	return errors.Join(f.guard(loopbackOnly(f.Admin), logger), lookForAdminToken(f.AdminTokenFile, logger))
 }
 
-// loopbackOnly reports whether a listener at the address is reached by this machine only, as
-// far as that is told without asking for a name's addresses.
+// loopbackOnly reports whether only this machine can reach a listener at the address, judged without
+// asking for a name's addresses.
 func loopbackOnly(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

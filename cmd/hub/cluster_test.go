@@ -136,7 +136,7 @@ func (c *cluster) subscribe() {
 		}
 	}
 	c.sink.await(c.t, "the verifications", func() bool { return len(c.sink.verified) == clusterTopics*clusterCallbacks })
-	// What is published from the verification on is delivered.
+	// Publications from the verification on are delivered.
 	c.begun++
 	c.marker(fmt.Sprintf("begin %d", c.begun), c.address(1))
 }
@@ -278,8 +278,7 @@ func (c *cluster) flow(n int) {
 // flowing is what flows before and after a trouble: some for every callback.
 const flowing = 60 * clusterTopics * clusterCallbacks
 
-// reach waits until every callback has got what was published at its beginning,
-// whoever owns it by then.
+// reach waits until every callback has got the publications of its beginning, from any owner.
 func (c *cluster) reach(marker string, through int) {
 	c.t.Helper()
 	c.marker(marker, c.address(through))
@@ -315,7 +314,7 @@ func TestClusterSurvivesAKilledProcess(t *testing.T) {
 	c.subscribe()
 	c.during(func() {
 		c.flow(flowing)
-		c.aim(0, 1) // nobody sees the process that dies but its subscribers
+		c.aim(0, 1) // only subscribers see the process that dies
 		killed := time.Now()
 		c.hubs[2].kill()
 		c.trouble(killed)
@@ -361,7 +360,7 @@ func TestClusterSurvivesAKilledRedis(t *testing.T) {
 		c.flow(flowing)
 		killed := time.Now()
 		c.redis.Kill(t)
-		// Publishers are told to come again.
+		// Publishers get an answer that asks them to come again.
 		for status := 0; status != http.StatusServiceUnavailable; {
 			var err error
 			if status, _, err = c.publish(c.address(0), 0, "in vain"); err != nil {

@@ -38,8 +38,7 @@ type commands struct {
 	About    program.VersionCommand               `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
 }
 
-// level is that of the log lines. What a command of an operator has done is told by its own
-// line.
+// level is that of the log lines. A command of an operator reports its result in a line of its own.
 func (c *commands) level(chosen any) program.Level {
 	switch chosen.(type) {
 	case interface{ quiet() }:

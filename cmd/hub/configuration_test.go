@@ -27,7 +27,7 @@ func TestConfigurationReference(t *testing.T) {
 	}
 }
 
-// The ranges that the reference tells are those that a start knows.
+// The ranges in the reference are those that a start checks.
 func TestRanges(t *testing.T) {
 	t.Parallel()
 	parser, err := kong.New(&commands{}, kong.Vars{"version": ""})

@@ -110,7 +110,7 @@ func TestControlOfNobody(t *testing.T) {
 	}
 }
 
-// What is asked wrongly, and of a hub that knows less, is an error that says so.
+// A wrong request, or one that an older hub does not know, gets an error that names the fault.
 func TestControlRefusals(t *testing.T) {
 	t.Parallel()
 	c, err := (&storeFlags{Store: "pebble:" + t.TempDir()}).openClient(t.Context(), ask.Settings, slog.New(slog.DiscardHandler))

@@ -288,8 +288,7 @@ func (w *load) ask(t *testing.T, p *process, id uuid.UUID) {
 	}
 }
 
-// repair tells each of two hubs to try again, replay and remove subscriptions of which the
-// other holds about half.
+// repair has two hubs retry, replay and remove subscriptions, of which the other holds about half.
 func (w *load) repair(t *testing.T, a, b *process, id uuid.UUID) {
 	t.Helper()
 	n := w.notification(t, a, id)

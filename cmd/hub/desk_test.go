@@ -30,8 +30,8 @@ import (
 	"carillon/topic"
 )
 
-// TestListenToARealHub hears by the API what is published, of either of two hubs, and leaves
-// nothing behind. Nobody outside can have such a callback.
+// TestListenToARealHub hears publications by the API of either of two hubs, and leaves nothing behind.
+// No subscriber outside can have such a callback.
 func TestListenToARealHub(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -76,8 +76,8 @@ func TestListenToARealHub(t *testing.T) {
 	}
 }
 
-// listenAt listens by the API of a process. What is heard is told by heard, which names the
-// kind that it must be of.
+// listenAt listens by the API of a process. heard returns the next notification, and names the kind
+// that it must be of.
 func listenAt(t *testing.T, p *process, topic string) (heard func(kind string) operator.TestEvent, end func()) {
 	t.Helper()
 	resp, err := http.Get("http://" + p.ready["admin"] + "/api/v1/listen?topic=" + url.QueryEscape(topic))
@@ -206,7 +206,7 @@ func TestALeftOverListener(t *testing.T) {
 	})
 }
 
-// TestASourceAsks what became of what it published, where a publication told it to ask.
+// TestASourceAsks asks for the outcome of a publication, at the address in its answer.
 func TestASourceAsks(t *testing.T) {
 	t.Parallel()
 	s := newSink(t)
@@ -305,8 +305,8 @@ func request(t *testing.T, method, address, token, link, body string) *http.Resp
 	return resp
 }
 
-// TestDeskOfAStoppedHub looks at a store on which no hub runs: the same is said as before, and
-// what is told to be done is done when a hub runs again.
+// TestDeskOfAStoppedHub looks at a store without a running hub: the answers are the same as before,
+// and orders are carried out when a hub runs again.
 func TestDeskOfAStoppedHub(t *testing.T) {
 	t.Parallel()
 	w := newLoad(t, "pebble:"+t.TempDir(), 200, 3)

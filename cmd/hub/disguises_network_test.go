@@ -34,7 +34,7 @@ type network struct {
 
 	mu       sync.Mutex
 	cond     *sync.Cond
-	told     map[string]string // the hub.mode that a callback was asked or told, the last
+	told     map[string]string // the last hub.mode that each callback got
 	contents map[string]string // what a callback was delivered, the last
 }
 
@@ -93,7 +93,7 @@ func samePort(t *testing.T) (one, two, six net.Listener) {
 	return nil, nil, nil
 }
 
-// takenPort listens at 127.0.0.2 at a port above 1023 that the hub dials for nobody.
+// takenPort listens at 127.0.0.2 at a port above 1023 that the hub never dials.
 func takenPort(t *testing.T) net.Listener {
 	t.Helper()
 	d, err := egress.New(egress.Config{})
@@ -167,7 +167,7 @@ func (w *network) record(in map[string]string, path, what string) {
 	w.cond.Broadcast()
 }
 
-// query waits until a callback was asked or told something, and returns the mode.
+// query waits until a callback got a request, and returns its mode.
 func (w *network) query(t *testing.T, name string) (mode string) {
 	t.Helper()
 	awaitCond(t, w.cond, "callback "+name+" to hear of it", func() bool {

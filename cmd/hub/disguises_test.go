@@ -17,9 +17,8 @@ import (
 // a canary listens as well.
 type disguise struct {
 	url string
-	// meets is what becomes of it: bad and forbidden are said at once (400, 403), later
-	// means that it is taken and then comes to nothing, good that it reaches the good
-	// server, and nobody else, nowhere that no address is found to try.
+	// meets is the outcome. bad and forbidden: refused at once (400, 403). later: taken, and then comes to
+	// nothing. good: reaches the good server and no other. nowhere: no address is found to try.
 	meets string
 }
 
@@ -33,7 +32,7 @@ const (
 
 // disguises: one line each. Names are those of newTownNames.
 var disguises = []disguise{
-	// The control: what is allowed is reached, by address and by name.
+	// The control: allowed servers are reached, by address and by name.
 	{"http://127.0.0.2:{port}/x", good},
 	{"http://good.test:{port}/x", good},
 
@@ -101,7 +100,7 @@ var disguises = []disguise{
 	{"http://any.localhost:{port}/x", forbidden},
 	{"http://\u24db\u24de\u24d2\u24d0\u24db\u24d7\u24de\u24e2\u24e3:{port}/x", bad},
 
-	// What stands before or behind the host.
+	// Parts before or behind the host.
 	{"http://user@127.0.0.1:{port}/x", bad},
 	{"http://user:pass@good.test:{port}/x", bad},
 	{"http://good.test@127.0.0.1:{port}/x", bad},
@@ -148,13 +147,13 @@ var disguises = []disguise{
 	{"http://127.0.0.1.wild.test:{port}/x", later},
 	{"http://b\u00fccher.test:{port}/x", bad},
 	{"http://xn--bcher-kva.test:{port}/x", later},
-	{"http://g\u00adood.test:{port}/x", bad}, // a letter that nobody sees
+	{"http://g\u00adood.test:{port}/x", bad}, // an invisible letter
 	{"http://g%C2%ADood.test:{port}/x", bad},
 	// Of several addresses the good one is dialed, and no other.
 	{"http://mixed.test:{port}/x", good},
 	{"http://mixed6.test:{port}/x", good},
 
-	// Redirects of the good server to a canary: nobody follows them.
+	// Redirects of the good server to a canary: the hub follows none.
 	{"http://good.test:{port}/redirect/301", later},
 	{"http://good.test:{port}/redirect/302", later},
 	{"http://good.test:{port}/redirect/303", later},
@@ -163,8 +162,8 @@ var disguises = []disguise{
 	{"http://good.test:{port}/redirect/refresh", later},
 }
 
-// TestDisguises: whatever a forbidden address is disguised as, and wherever the URL
-// stands in a request, it gets what the table says, and nobody is connected to.
+// TestDisguises sends forbidden addresses in every disguise, in every place of a request that takes a
+// URL. Each gets the outcome in the table, and no connection.
 func TestDisguises(t *testing.T) {
 	t.Parallel()
 	hosts := newNetwork(t)
@@ -216,7 +215,7 @@ func TestRebindingReachesNobody(t *testing.T) {
 	hub := hosts.startHub(t, "--allow-net", "127.0.0.2/32")
 	at := func(path string) string { return hosts.url("http://turns.test:{port}" + path) }
 
-	// Verified, then turned: the delivery reaches nobody.
+	// Verified, then turned: the delivery reaches no server.
 	hosts.names.turn("turns.test.", "127.0.0.2")
 	callback, topic := at("/callback/turned"), hosts.topic("turned")
 	hub.mustBeActive(t, topic, callback)
@@ -229,7 +228,7 @@ func TestRebindingReachesNobody(t *testing.T) {
 		t.Errorf("the delivery ended with %s", line)
 	}
 
-	// The topic's check was good, then it turned: the fetch of a ping reaches nobody.
+	// The topic's check was good, then it turned: the fetch of a ping reaches no server.
 	hosts.names.turn("turns.test.", "127.0.0.2")
 	topic = at("/topic/turned")
 	hub.mustBeActive(t, topic, hosts.callback("of-turned"))

@@ -118,7 +118,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the log does not say what is the matter, or too much:\n%s", text)
 	}
 	t.Logf("full disk: %d acknowledged and delivered, %d refused with 503, %d writes found no room", len(acknowledged), refusals, disk.hit.Load())
-	// What is on the disk is whole.
+	// The store on the disk is whole.
 	hub, _, stop = houseOn(t, disk, dir)
 	defer stop()
 	s.setHub(hub, 0)

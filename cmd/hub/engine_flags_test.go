@@ -90,8 +90,8 @@ func TestStoreRefusals(t *testing.T) {
 	}
 }
 
-// What is for Redis does not matter to Pebble: a configuration file and the
-// environment may be there for several commands.
+// Pebble ignores the settings of Redis: a configuration file and the environment may serve several
+// commands.
 func TestRedisFlagsWithPebble(t *testing.T) {
 	t.Setenv(passwordVariable, "secret")
 	f := storeFlags{Store: "pebble:" + t.TempDir(), RedisPasswordFile: "none", RedisReplicas: 2, AllowEviction: true}

@@ -86,8 +86,7 @@ func floodWithFiles(t *testing.T, files int) {
 	t.Logf("files: %d, %d bytes of log", files, len(p.log.String()))
 }
 
-// persist asks until the answer is the one that is wanted, as who was told to come again
-// does.
+// persist asks until the answer is the wanted one, as a client does that was asked to come again.
 func persist(t *testing.T, what string, ask func() (int, string, error), want int) {
 	end := time.Now().Add(time.Minute)
 	for {

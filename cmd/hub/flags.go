@@ -67,8 +67,8 @@ type publisherFlags struct {
 	Publishers string `enum:"open,registered" default:"open" help:"Who may publish: open, whoever reaches the hub, to topics that name it; or registered, only Sources that hub source add has registered, each with a token and the prefixes of its topics."`
 }
 
-// traceFlags say what of the traces goes to others. Whether there are any, and where they
-// go, is told by the variables that OpenTelemetry has for all programs.
+// traceFlags decide which traces go to others. The variables of OpenTelemetry, common to all programs,
+// decide whether the hub makes traces, and where they go.
 type traceFlags struct {
 	TraceCallbacks bool `help:"Send traceparent (W3C Trace Context) with each delivery, so that a Destination's traces can go on where the hub's end. There are traces where OTEL_EXPORTER_OTLP_ENDPOINT names a collector."`
 }
@@ -138,8 +138,8 @@ func (s hostSignature) MarshalText() ([]byte, error) {
 	return []byte(string(s.host) + "=" + s.method), nil
 }
 
-// maxDrain is the longest --drain: what is left of program.StopWithin is for the requests and
-// deliveries under way.
+// maxDrain is the longest --drain: the rest of program.StopWithin is for the requests and deliveries
+// under way.
 const maxDrain = 15 * time.Second
 
 const (

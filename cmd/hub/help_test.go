@@ -39,7 +39,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// What is missing, or wrong, is said in one line that names the command.
+// A missing or wrong value is one line that names the command.
 func TestErrorsOfCommands(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -60,8 +60,7 @@ func TestErrorsOfCommands(t *testing.T) {
 	}
 }
 
-// A value that cannot be kept is told of in the units of its flag, by a start and, once, by config
-// check.
+// A refused value is reported in the units of its flag, by a start and, once, by config check.
 func TestRefusedValues(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -92,7 +91,7 @@ func TestRefusedValues(t *testing.T) {
 	}
 }
 
-// Proxies that are trusted although they may be anybody are worth a warning.
+// A trusted network that any client may be in gets a warning.
 func TestTrustingEverybody(t *testing.T) {
 	t.Parallel()
 	for network, warns := range map[string]bool{"0.0.0.0/0": true, "128.0.0.0/1": true, "::/0": true, "10.0.0.1": false, "10.0.0.0/8": false} {

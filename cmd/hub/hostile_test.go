@@ -23,8 +23,8 @@ const (
 	// hostileTimes what the same takes at that moment through a hub without villains.
 	hostileWithin = 2 * time.Second * slowness
 	hostileTimes  = 4
-	// hostileLarge and floodLarge are the larger bodies that are delivered: to somebody
-	// healthy too, and to callbacks only that hang.
+	// hostileLarge and floodLarge are the larger bodies that are delivered: to healthy callbacks too, and
+	// to callbacks only that hang.
 	hostileLarge = 20 << 20 / slowness
 	floodLarge   = 52_428_800 / slowness
 	floodTopics  = 3
@@ -88,9 +88,9 @@ func TestHostileCallbacks(t *testing.T) {
 	}
 }
 
-// hostileBound is what docs/operations.md says that such a process may take: what is shared out, 512
-// and 2,048 attempts with small bodies, one publication and two topics that are being
-// taken in, and a quarter of all for garbage.
+// hostileBound is the memory that docs/operations.md allows such a process: the shared parts, 512 and
+// 2,048 attempts with small bodies, one publication and two topics being read, and a quarter of all
+// for garbage.
 func hostileBound() int64 {
 	const (
 		small  = (512 + 2048) * (64 << 10)

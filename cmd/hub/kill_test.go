@@ -23,11 +23,10 @@ const (
 	diskSlack     = 1500 * time.Millisecond
 )
 
-// TestKilledHubLosesNothing kills a hub without warning, several times, while
-// publications and subscriptions go on. Every notification that was answered
-// 200 reaches every subscriber; all subscribers of a topic see the same order;
-// what comes twice had come just before a kill; and a subscription that was
-// answered 202 just before a kill is verified after it.
+// TestKilledHubLosesNothing kills a hub without warning, several times, while publications and
+// subscriptions go on. Every notification that was answered 200 reaches every subscriber, and all
+// subscribers of a topic see the same order. A second delivery had its first just before a kill. A
+// subscription that was answered 202 just before a kill is verified after it.
 func TestKilledHubLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSink(t)

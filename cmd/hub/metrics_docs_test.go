@@ -228,5 +228,5 @@ func find(all map[string]metric, series string) (metric, bool) {
 	if base, cut := strings.CutSuffix(series, "_bucket"); cut && all[base].kind == "histogram" {
 		return all[base], true
 	}
-	return metric{}, series == "carillon_hub_requests_total" // there once somebody asked
+	return metric{}, series == "carillon_hub_requests_total" // present after the first request
 }

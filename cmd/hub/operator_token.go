@@ -22,8 +22,8 @@ type operatorFlags struct {
 	AdminPlain     bool   `help:"Let the operator's listener speak plain HTTP on an address that is not loopback, where whoever sees the traffic sees the token: in a private network, or behind a proxy with TLS."`
 }
 
-// guardOperator returns who may use the operator's listener at an address, or why it cannot be
-// opened so; nil: whoever reaches it.
+// guardOperator returns the check of clients for the operator's listener at an address, or the reason
+// why it cannot be opened so; nil: every client that reaches it may use it.
 func (f *serveCommand) guardOperator(listener net.Addr, logger *slog.Logger) (*api.Token, error) {
 	at, err := netip.ParseAddrPort(listener.String())
 	if err := f.guard(err == nil && at.Addr().Unmap().IsLoopback(), logger); err != nil {
@@ -61,7 +61,7 @@ func lookForAdminToken(file string, logger *slog.Logger) error {
 		return err
 	}
 	dir := filepath.Dir(file)
-	if _, err := os.Stat(dir); err != nil { // none is made for it
+	if _, err := os.Stat(dir); err != nil { // the directory is not created
 		return fmt.Errorf("--admin-token-file: %s is not there and cannot be made: %w", file, err)
 	}
 	if err := machine.CheckDirectory(dir); err != nil {

@@ -64,8 +64,7 @@ func TestRefusesProxies(t *testing.T) {
 	}
 }
 
-// A hub by a proxy works, tells no password, and the proxy of the environment is not
-// heeded unasked.
+// A hub by a proxy works, shows no password, and ignores the proxy of the environment unless asked.
 func TestProxyIsToldOf(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args []string

@@ -219,7 +219,7 @@ func scraped(t *testing.T, p *scraper, rounds int) {
 	}
 }
 
-// answered gives Prometheus all expressions of deploy/. None is empty: what counts trouble begins
+// answered gives Prometheus all expressions of deploy/. Each has a result: counters of trouble begin
 // with 0.
 func answered(t *testing.T, p *scraper) {
 	t.Helper()

@@ -57,8 +57,8 @@ func (r *round) await(t *testing.T, body string, callbacks ...string) {
 	}
 }
 
-// A hub on Redis does what a hub does, and goes on after a restart: also with
-// what was published in between to be delivered, and with a ping.
+// A hub on Redis does the whole work of a hub, and goes on after a restart: it delivers the
+// publications of between, and fetches for a ping.
 func TestRedisWholeRound(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)

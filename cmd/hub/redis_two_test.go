@@ -10,12 +10,12 @@ import (
 	"carillon/internal/redistest"
 )
 
-// heardWithin is less than the interval at which a process looks for what it was
-// not told of (redisstore.Config.Poll): what takes no longer was told.
+// heardWithin is less than the interval at which a process looks for missed news
+// (redisstore.Config.Poll). News within it came by a message.
 const heardWithin = 5 * time.Second
 
-// What one of two hubs takes in, the other hears of at once: a request, a
-// publication and a ping each come to whoever owns what they concern.
+// One of two hubs takes in a request, a publication and a ping: each reaches at once the process that
+// owns it.
 func TestTwoHubsHearEachOther(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// SIGHUP has a hub take what can change, and tells the rest; a broken file changes
+// SIGHUP has a hub apply the settings that can change, and log the rest. A broken file changes
 // nothing, and the hub goes on.
 func TestSIGHUP(t *testing.T) {
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestNotifyReady(t *testing.T) {
 	}
 }
 
-// listenNotify takes what a process tells its service manager.
+// listenNotify receives a process's messages to its service manager.
 func listenNotify(t *testing.T, name string) (next func() string) {
 	t.Helper()
 	ln, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -119,7 +119,7 @@ func listenNotify(t *testing.T, name string) (next func() string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ln.Close() })
-	_ = ln.SetReadDeadline(time.Now().Add(time.Minute)) // or a hub that tells nothing is waited for
+	_ = ln.SetReadDeadline(time.Now().Add(time.Minute)) // so that a silent hub fails the test
 	return func() string {
 		told := make([]byte, 256)
 		n, err := ln.Read(told)

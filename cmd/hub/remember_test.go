@@ -99,7 +99,7 @@ func changeAt(t *testing.T, from, until time.Time, n int) string {
 	return b.String()
 }
 
-// readChanges tells the numbers of the changed resources of a Change List, and its until.
+// readChanges returns the numbers of the changed resources of a Change List, and its until.
 func readChanges(t *testing.T, address string) string {
 	t.Helper()
 	resp, err := http.Get(address)
@@ -129,7 +129,7 @@ func readChanges(t *testing.T, address string) string {
 	return told.String() + "until " + head.Until
 }
 
-// What is kept for the memory follows --retry-for, --keep-bytes and the engine.
+// The bounds of the memory follow --retry-for, --keep-bytes and the engine.
 func TestWhatIsRemembered(t *testing.T) {
 	t.Parallel()
 	const gibi = 1 << 30

@@ -48,7 +48,7 @@ type serving struct {
 	public   *program.Listener
 	operator *program.Listener
 	reloads  *program.Reloader // nil without one
-	screen   *program.Screen   // nil: nobody looks on
+	screen   *program.Screen   // nil: no terminal
 	metrics  *prometheus.Registry
 }
 

@@ -84,7 +84,7 @@ func TestMaxBodyFlag(t *testing.T) {
 	}
 }
 
-// 0 is no bound, in --keep-for as in --keep-bytes; what is not said is the default.
+// 0 is no bound, in --keep-for as in --keep-bytes; a flag that is not given has its default.
 func TestKeepNoBound(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]dispatch.Config{

@@ -32,7 +32,7 @@ const maxPerSlow = slowness * (128 << 10)
 // slowKinds are what slow clients send at first, and then a byte now and then.
 var slowKinds = []struct {
 	name, first string
-	handshake   bool // what is sent comes before TLS
+	handshake   bool // the bytes come before TLS
 	reads       bool // it takes a byte of the answers now and then, in place of sending one
 }{
 	{"trickle the header", "GET /websub/ HTTP/1.1\r\nHost: localhost\r\nX: ", false, false},

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A request whose end two readers may see in different places carries another in it, or
-// behind it: the mark. If the hub ever answers the mark, a proxy that sees the end
-// elsewhere can be made to take that answer for somebody else's.
+// Two readers may see the end of a request in different places. Such a request carries another in it,
+// or behind it: the mark. If the hub ever answers the mark, a proxy that sees the end elsewhere can be
+// made to take that answer for another client's.
 const (
 	mark = "GET /smuggled HTTP/1.1\r\nHost: hub\r\n\r\n"
 	// markChunk is the mark as a chunk, and the end of the body.
@@ -19,8 +19,8 @@ const (
 	post      = "POST /websub/ HTTP/1.1\r\nHost: hub\r\nContent-Type: application/x-www-form-urlencoded\r\n"
 )
 
-// smuggling is what is sent and what the hub answers to it. The answer of the hub
-// itself to a form that is nothing is 400, too: ours tells them apart.
+// smuggling has requests and the hub's answers to them. The hub itself also answers 400 to an empty
+// form; the body shows which answer is ours.
 var smuggling = []struct {
 	name, sent string
 	status     string // of the only answer
@@ -153,7 +153,7 @@ func exchange(t *testing.T, address, sent string) string {
 		t.Fatal(err)
 	}
 	text, err := io.ReadAll(conn)
-	if err != nil && !strings.Contains(err.Error(), "reset") { // what was left unread
+	if err != nil && !strings.Contains(err.Error(), "reset") { // bytes were left unread
 		t.Fatal(err)
 	}
 	return string(text)

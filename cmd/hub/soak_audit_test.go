@@ -110,8 +110,8 @@ func (s *soak) auditTopic(a *soakAudit, topic string) {
 	}
 }
 
-// auditAcceptance checks that the log is in the order of acceptance: what was answered
-// before another publication was begun stands before it.
+// auditAcceptance checks that the log is in the order of acceptance: a publication that was answered
+// before another began stands before it.
 func (s *soak) auditAcceptance(topic string, place map[string]int) {
 	answered := slices.SortedFunc(slices.Values(s.accepted[topic]), func(a, b *soakPublication) int { return a.answered.Compare(b.answered) })
 	begun := slices.SortedFunc(slices.Values(s.accepted[topic]), func(a, b *soakPublication) int { return a.begun.Compare(b.begun) })
@@ -146,9 +146,9 @@ func (s *soak) auditChain(witness *soakSubscriber) {
 	}
 }
 
-// auditOrder checks that what came first in a period is a stretch of the log, in
-// order. What had come in another is no part of it: where a hub was killed before it
-// had stored that a subscriber left, the next period goes on with the old subscription.
+// auditOrder checks that the first deliveries of a period are a stretch of the log, in order. Those
+// that came in another period are no part of it: a hub may be killed before it has stored that a
+// subscriber left, and the next period then goes on with the old subscription.
 func (s *soak) auditOrder(a *soakAudit, u *soakSubscriber, place map[string]int) {
 	seen, last := map[string]bool{}, make([]int, len(u.periods)) // by period, counted from 1
 	for _, d := range u.got {
@@ -179,7 +179,7 @@ func (s *soak) auditPeriod(a *soakAudit, u *soakSubscriber, p *soakPeriod) {
 		until = time.Now()
 	}
 	if until.IsZero() {
-		return // what was on its way when it left may have stayed behind
+		return // deliveries on their way when it left may have stayed behind
 	}
 	if last := u.last(); !p.left && (u.periods[last.period] != p || last.secret != len(p.secrets)-1) {
 		s.faultf("%s changed its secret, and the last that it got is signed with an old one", u.name)

@@ -19,9 +19,9 @@ import (
 	"carillon/internal/house"
 )
 
-// beFaulty in the environment of a hub under test has its engine fail: it is the
-// seed of the plan. Each fault is told on a pipe before it takes effect, so that
-// none is lost when the process is killed.
+// beFaulty in the environment of a hub under test has its engine fail: it is the seed of the plan.
+// Each fault is written to a pipe before it takes effect, so that none is lost when the process is
+// killed.
 const beFaulty = "CARILLON_TEST_FAULTS"
 
 // faultPipe is the file descriptor of that pipe.
@@ -107,7 +107,7 @@ func (s *soak) startHub(seed uint64, args ...string) *process {
 	return p
 }
 
-// readFaults counts what a process tells of its faults, until its end.
+// readFaults counts the faults that a process reports, until its end.
 func (s *soak) readFaults(told *os.File) {
 	defer told.Close()
 	for lines := bufio.NewScanner(told); lines.Scan(); {

@@ -17,7 +17,7 @@ import (
 // The topics of a soak.
 const (
 	topicPlain = "plain" // content of several publishers
-	topicDeaf  = "deaf"  // likewise; nobody repeats what got no answer
+	topicDeaf  = "deaf"  // likewise; without an answer it is not repeated
 	topicChain = "chain" // change notifications of one Source, repeated until they are accepted
 	topicPings = "pings" // content that the hub fetches
 )
@@ -59,8 +59,8 @@ func (s *soak) post(n int, header http.Header, body string, patience time.Durati
 	return resp.StatusCode, strings.TrimSpace(string(text)), err
 }
 
-// publish publishes a body, again and again for as long as retry lasts, and tells
-// whether it was accepted.
+// publish publishes a body, again and again for as long as retry lasts, and returns whether it was
+// accepted.
 func (s *soak) publish(n int, topic, contentType, body string, patience, retry time.Duration) bool {
 	header := http.Header{
 		"Content-Type": {contentType},

@@ -68,10 +68,10 @@ func (u *soakSubscriber) come() {
 	u.subscribe()
 }
 
-// subscribe asks for the subscription with a new secret, until a delivery is signed
-// with it. A confirmation tells less: a hub that is killed before it has stored what it
-// heard asks again, and that answer may be lost. Only a witness must be content with
-// it, as it comes before anything is published, and before anything fails.
+// subscribe asks for the subscription with a new secret, until a delivery is signed with it. A
+// confirmation proves less: a hub may be killed before it has stored it, asks again, and that answer
+// may be lost. Only a witness relies on the confirmation, as it comes before all publications and all
+// faults.
 func (u *soakSubscriber) subscribe() {
 	s, n, secret, sure := u.soak, 0, "", 0
 	p := u.periods[len(u.periods)-1]

@@ -82,7 +82,7 @@ func TestSoak(t *testing.T) {
 type soak struct {
 	t       *testing.T
 	engine  string
-	hubURL  string // that all processes serve; nobody listens there
+	hubURL  string // that all processes serve; it has no listener
 	args    []string
 	seeds   *rand.Rand
 	random  *rand.Rand // of what is killed, and when
@@ -167,8 +167,8 @@ func (s *soak) faultf(format string, args ...any) {
 	}
 }
 
-// wait waits until done, which it asks with mu held after each event, and tells
-// whether that came in time.
+// wait waits until done, which it asks with mu held after each event, and returns whether that came in
+// time.
 func (s *soak) wait(limit time.Duration, done func() bool) bool {
 	over := false
 	timer := time.AfterFunc(limit, func() { s.locked(func() { over = true; s.cond.Broadcast() }) })
@@ -263,10 +263,10 @@ func (s *soak) faults() (all, failed int) {
 	return all, failed
 }
 
-// settle waits until everybody has got everything. First of the processes in which
-// everything failed until now, and which run on: what one of them has lost from memory,
-// as a subscription or a wakeup, nobody brings back, and the first wait is without
-// another publication. Then all are killed, and it must be so again.
+// settle waits until every subscriber has got everything. First it waits for the processes in which
+// everything failed until now, and which run on. A subscription or wakeup that one of them has lost
+// from memory does not come back, and the first wait is without another publication. Then all are
+// killed, and it must be so again.
 func (s *soak) settle() {
 	t := s.t
 	t.Helper()

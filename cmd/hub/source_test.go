@@ -61,8 +61,8 @@ func addSource(t *testing.T, store, name string, prefixes ...string) (token stri
 	return token
 }
 
-// Sources are registered, rotated and revoked while a hub on Pebble runs, and count at once.
-// No token is told anywhere.
+// Sources are registered, rotated and revoked while a hub on Pebble runs, and count at once. No output
+// shows a token.
 func TestSourcesOfARunningHub(t *testing.T) {
 	t.Parallel()
 	s := newSink(t)
@@ -196,7 +196,7 @@ func TestSourcesOfTwoHubs(t *testing.T) {
 	t.Logf("a revoked token was refused by both hubs after %s", both("the revoked Source", 401, "a", token))
 }
 
-// What cannot be done is one line that says what to do, and tells no token.
+// A command that cannot be carried out prints one line with the remedy, and no token.
 func TestSourceRefusals(t *testing.T) {
 	t.Parallel()
 	store, dir := "pebble:"+t.TempDir(), t.TempDir()
@@ -272,8 +272,8 @@ func TestPublishersWithoutTLS(t *testing.T) {
 	}
 }
 
-// Who registers a Source at a hub that lets everybody publish is told, and also where it cannot
-// be known. A token that is in a file is not said to be shown.
+// Registering a Source at a hub that lets every client publish prints a warning, also where the
+// command cannot find out. A token that went to a file is not printed.
 func TestSourcesMeanNothingToAnOpenHub(t *testing.T) {
 	t.Parallel()
 	store, dir := "pebble:"+t.TempDir(), t.TempDir()

@@ -16,8 +16,8 @@ import (
 	"carillon/store/pebblestore"
 )
 
-// While a hub that was told to stop finishes an upload, the operator's listener
-// says that it lives and is not ready; then it ends with status 0.
+// A stopping hub finishes an upload: meanwhile the operator's listener says that it lives and is not
+// ready. Then it ends with status 0.
 func TestTheOperatorSeesTheEnd(t *testing.T) {
 	t.Parallel()
 	p := startHub(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())
@@ -73,10 +73,9 @@ func readWithin(conn net.Conn, b []byte) error {
 	return err
 }
 
-// Whatever is under way when a hub is told to stop (a callback that hangs, a publisher
-// in the middle of a body, a command in the middle of its request, a backup that nobody
-// reads), it ends with status 0 within its bound, and what was acknowledged is delivered
-// by the next.
+// A hub stops with work under way: a callback that hangs, a publisher in the middle of a body, a
+// command in the middle of its request, a backup without a reader. It ends with status 0 within its
+// bound, and the next process delivers every acknowledged notification.
 func TestStopWithEverythingUnderWay(t *testing.T) {
 	t.Parallel() // it waits, mostly
 	s := newSink(t)

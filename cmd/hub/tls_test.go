@@ -17,8 +17,8 @@ func ready(args ...string) (int, string) {
 	return status, out.String()
 }
 
-// Both listeners speak TLS; files that change are taken while the hub runs, and what is wrong with
-// them is told by /readyz. The health check takes the certificate that it is given.
+// Both listeners speak TLS. Changed files apply while the hub runs, and /readyz reports wrong ones.
+// The health check trusts the certificate that it is given.
 func TestTLS(t *testing.T) {
 	t.Parallel() // it waits, mostly
 	public, operator := selfSigned(t), selfSigned(t)

@@ -88,7 +88,7 @@ func TestTraceGoesOnAfterAKill(t *testing.T) {
 	}
 }
 
-// traceOf is the trace of a notification, as docs/tracing.md says that anybody can tell it.
+// traceOf is the trace of a notification, which any reader can compute by docs/tracing.md.
 func traceOf(t *testing.T, id string) string {
 	t.Helper()
 	u, err := uuid.Parse(strings.TrimSpace(id))

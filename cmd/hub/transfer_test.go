@@ -41,8 +41,8 @@ const (
 	movedOwed      = 5 // notifications of which no delivery was taken before the move
 )
 
-// A hub grows from Pebble to two processes on Redis and shrinks again: what was
-// owed to each subscriber comes, in order and once, and nothing that it had.
+// A hub grows from Pebble to two processes on Redis and shrinks again: each subscriber gets its
+// pending notifications, in order and once, and none that it had.
 func TestAHubMoves(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -227,7 +227,7 @@ func TestExportToAFile(t *testing.T) {
 	}
 }
 
-// What cannot be exported or imported is one line on stderr that says what to do.
+// An export or import that is not possible is one line on stderr with the remedy.
 func TestTransferRefusals(t *testing.T) {
 	t.Parallel()
 	store, dir := aStore(t), t.TempDir()
@@ -281,7 +281,7 @@ func TestTransferRefusals(t *testing.T) {
 	mustRun(t, "import", "--store", store, "--input", whole, "--merge")
 }
 
-// From a pipe the damage shows only when a part is written: the operator is told.
+// From a pipe the damage shows only after a part is written: the operator gets an error.
 func TestImportFromAPipe(t *testing.T) {
 	t.Parallel()
 	stream := mustRun(t, "export", "--store", aStore(t))
@@ -308,7 +308,7 @@ func TestImportFromAPipe(t *testing.T) {
 		header, rest, _ := strings.Cut(stream, "\n")
 		request, _, _ := strings.Cut(rest, "\n")
 		_, _ = io.WriteString(to, header+"\n"+request+"\n")
-		_, _ = io.WriteString(to, `{"kind":`) // and no more: whoever has read this waits
+		_, _ = io.WriteString(to, `{"kind":`) // and no more: the reader waits
 		cancel()
 	}()
 	_, err = importing(ctx, from, "pebble:"+t.TempDir())
@@ -321,7 +321,7 @@ func TestImportFromAPipe(t *testing.T) {
 	}
 }
 
-// An output that nobody reads does not hold up the end.
+// An output without a reader does not hold up the end.
 func TestExportThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	store := aStore(t)

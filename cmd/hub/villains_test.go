@@ -23,10 +23,9 @@ import (
 	"time"
 )
 
-// villains are servers that answer by tricks, each with several addresses:
-// /TRICK/NAME plays the trick on whoever posts there, /topic/TRICK on whoever gets it
-// as a topic, /ask/TRICK on whoever asks for an intent. What else is asked gets an
-// honest answer, so that the subscriptions come about.
+// villains are servers that answer by tricks, each with several addresses. /TRICK/NAME plays the trick
+// on a POST, /topic/TRICK on a GET of a topic, /ask/TRICK on a question for intent. Every other
+// request gets an honest answer, so that the subscriptions become active.
 type villains struct {
 	listeners []net.Listener // each an origin; the last one speaks TLS
 	bomb      []byte         // gzip of a great many zeros
@@ -45,8 +44,8 @@ type villains struct {
 	ending sync.WaitGroup
 }
 
-// What a connection to a villain is for, as far as it is counted. What is fetched of a
-// topic after a ping is bounded by --max-body.
+// The purposes of a connection to a villain, as far as they are counted. The fetch of a topic after a
+// ping is bounded by --max-body.
 const (
 	delivered = iota
 	asked
@@ -72,7 +71,7 @@ func (v *villain) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// say writes a text, forever repeats it until nobody takes it any more.
+// say writes a text, forever repeats it until the reader stops.
 func (v *villain) say(text string)     { _, _ = io.WriteString(v, text) }
 func (v *villain) forever(text string) { v.flood([]byte(strings.Repeat(text, 1+4096/len(text)))) }
 
@@ -265,7 +264,7 @@ func (vs *villains) serve(ln net.Listener, secure *tls.Config) {
 		if err != nil {
 			return
 		}
-		// What the system holds of what nobody reads counts as sent: keep it small.
+		// Unread bytes that the system holds count as sent: keep them few.
 		_ = conn.(*net.TCPConn).SetWriteBuffer(16 << 10)
 		_ = conn.(*net.TCPConn).SetReadBuffer(16 << 10)
 		vs.mu.Lock()
