@@ -13,7 +13,7 @@ import (
 )
 
 // Seq is the place of a notification in its topic's log. Numbers rise from one notification to the
-// next, not always by one, and none is ever given twice, also not by a log that has lost its end.
+// next, not always by one. A log never gives a number twice, even after it has lost its end.
 // Notification.After names the one before. 0 stands before everything; MaxSeq is the largest.
 type Seq uint64
 

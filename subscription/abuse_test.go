@@ -68,7 +68,7 @@ func TestPendingPerHostAndClient(t *testing.T) {
 			t.Errorf("wait %v", wait)
 		}
 		h.submit(from("b", "http://elsewhere.com/"))
-		// What replaces a request needs no room, whoever sends it.
+		// A request that replaces another needs no room, from any client.
 		h.submit(from("a", "http://one.victim.com/"))
 		h.submit(from("c", "http://VICTIM.com./"))
 		pass(5 * time.Minute) // all are settled
@@ -82,7 +82,7 @@ func TestPendingPerHostAndClient(t *testing.T) {
 	})
 }
 
-// What was counted is given back also where the shard is lost, and where the store fails.
+// Counts are given back also where the shard is lost, and where the store fails.
 func TestCountsAreGivenBack(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.cfg.MaxPendingPerHost = 1

@@ -14,15 +14,13 @@ import (
 // for each other's writes.
 const bookLocks = 256
 
-// books is the store together with the roster, which follows it. Whoever changes
-// something for an ID holds that ID's lock, so that the roster hears of changes
-// in the order in which they were made. Another process may change it all the
-// same, when it holds a shard that it has lost without knowing: whoever finds
-// that the store is not as he left it looks, and tells the roster.
+// books is the store together with the roster, which follows it. A change for an ID is made under that
+// ID's lock, so that the roster hears of changes in the order in which they were made. A process that
+// has lost a shard without knowing may still change it. A change that finds the store in another state
+// reads it and informs the roster.
 //
-// A call of the store that failed may have been carried out all the same. The ID
-// is then in doubt, and the roster may be behind the store, until a later call
-// succeeds or reconcile looks.
+// A call of the store that failed may have been carried out all the same. The ID is then in doubt, and
+// the roster may be behind the store, until a later call succeeds or reconcile looks.
 type books struct {
 	store  Store
 	roster Roster
@@ -135,9 +133,8 @@ func (b *books) unsubscribe(ctx context.Context, r Request) error {
 	return trouble(err)
 }
 
-// remove ends a subscription without a request. It returns ErrNotFound where
-// there is none and ErrSuperseded where it was renewed since sub was read. The
-// caller holds the lock.
+// remove ends a subscription without a request. It returns ErrNotFound if it does not exist and
+// ErrSuperseded if it was renewed since sub was read. The caller holds the lock.
 func (b *books) remove(ctx context.Context, sub Subscription) error {
 	removed, err := b.store.Remove(ctx, sub)
 	switch {
@@ -162,8 +159,7 @@ func (b *books) remove(ctx context.Context, sub Subscription) error {
 	return ErrNotFound
 }
 
-// look reads the subscription and tells the roster what holds. The caller holds
-// the lock.
+// look reads the subscription and gives the roster its present state. The caller holds the lock.
 func (b *books) look(ctx context.Context, id ID) (sub Subscription, found bool, err error) {
 	sub, err = b.store.Get(ctx, id)
 	switch {

@@ -8,8 +8,8 @@ import (
 	"carillon/subscription"
 )
 
-// A clock that is set forward for a while ends nobody's subscription; one that stays
-// there does, after an hour.
+// A clock that is set forward for a while ends no subscription; one that stays there does, after an
+// hour.
 func TestClockSetForward(t *testing.T) {
 	for name, back := range map[string]bool{"and back": true, "and left there": false} {
 		t.Run(name, func(t *testing.T) {
@@ -35,8 +35,8 @@ func TestClockSetForward(t *testing.T) {
 	}
 }
 
-// A clock that is set forward while a round is under way ends nobody's subscription: the
-// round goes by what the clock said before.
+// A clock that is set forward while a round is under way ends no subscription: the round goes by the
+// time before.
 func TestClockSetForwardDuringARound(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		var armed atomic.Bool
@@ -83,8 +83,8 @@ func TestClockSetBackWhileVerified(t *testing.T) {
 	})
 }
 
-// What comes while the clock is set forward, and not believed, is a renewal where the lease stands
-// by the time before: its subscription keeps what it has not got yet.
+// A request while the clock is set forward, and not believed, is a renewal if the lease stands by the
+// time before: its subscription keeps its pending notifications.
 func TestRenewalWhileClockIsSetForward(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		var behind atomic.Int64

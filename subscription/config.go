@@ -15,15 +15,14 @@ type Config struct {
 	// Concurrency is how many requests are worked on at once: topic checks,
 	// verifications and denials together. Default 256.
 	Concurrency int
-	// PerHost is how many of them may wait for one site, so that a host that
-	// hangs does not hold every place, nor do all the names that somebody makes in a
-	// domain of his (see topic.Site). At most Concurrency; default 4.
+	// PerHost is how many of them may wait for one site, so that a host that hangs does not hold every
+	// place. All names in one registered domain are one site (see topic.Site). At most Concurrency;
+	// default 4.
 	PerHost int
-	// SlowAfter is when one that still waits for its answer gives its place back and goes on
-	// beside the others, and MaxSlow how many may do so; what asks a site that did
-	// not answer the last time, or makes others wait, begins as one of these, of which it
-	// may take a quarter. So a thousand hosts that hang do not hold up those
-	// that answer. Default 1 s and 1,024.
+	// SlowAfter is when a request that still waits for its answer gives its place back and goes on beside
+	// the others; MaxSlow is how many may do so. A request to a site that did not answer the last time, or
+	// that makes others wait, begins as one of these, of which the site may take a quarter. So a thousand
+	// hosts that hang do not hold up those that answer. Default 1 s and 1,024.
 	SlowAfter time.Duration
 	MaxSlow   int
 	// MaxPending is how many requests may be unsettled before Submit answers
@@ -63,8 +62,8 @@ type Config struct {
 	// repetitions within a minute.
 	RetryFirst time.Duration
 	RetryMax   time.Duration
-	// TopicFor bounds a topic check with its repetitions and the pauses between them, but not the
-	// wait for its turn: who subscribes to a topic that hangs is told soon. Default 30 s.
+	// TopicFor bounds a topic check with its repetitions and the pauses between them, but not the wait for
+	// its turn: the subscriber to a topic that hangs soon gets its denial. Default 30 s.
 	TopicFor time.Duration
 
 	// StoreTimeout ends a call of the store that takes longer; it counts as
@@ -80,9 +79,9 @@ type Config struct {
 	// SweepPortion is how many of them are read at a time. Default 500.
 	SweepPortion int
 
-	// Clock tells the wall clock, by which leases end. Where it is set forward while Run
-	// runs, no subscription ends for an hour, as it may be set back again; nothing is
-	// delivered meanwhile to those whose lease is over. Nil: that of the system.
+	// Clock returns the wall clock's time, by which leases end. Where it is set forward while Run runs, no
+	// subscription ends for an hour, as it may be set back again; nothing is delivered meanwhile to those
+	// whose lease is over. Nil: the system's clock.
 	Clock func() time.Time
 
 	// Surety says until when each shard is surely this process's. After that no subscription
@@ -90,8 +89,7 @@ type Config struct {
 	// tokens, so a late outcome changes nothing. Nil: for ever.
 	Surety *Surety
 
-	// DrainTimeout is how long Run waits for what is in flight when it is told
-	// to stop. Default 10 s.
+	// DrainTimeout is how long Run waits at its end for requests in flight. Default 10 s.
 	DrainTimeout time.Duration
 }
 

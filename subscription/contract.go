@@ -68,26 +68,23 @@ var (
 // Confirmer speaks to callbacks. It is called from several goroutines, but by one
 // process for one topic and callback never twice at once, and gives up when ctx ends.
 type Confirmer interface {
-	// Confirm asks the callback whether it intends what r says (WebSub §5.3).
-	// It returns nil for 2xx with exactly the challenge, ErrNoIntent for any
-	// other answer, and ErrNoAnswer where there was none.
+	// Confirm asks the callback whether it intends what r says (WebSub §5.3). It returns nil for 2xx with
+	// exactly the challenge, ErrNoIntent for any other answer, and ErrNoAnswer without one.
 	Confirm(ctx context.Context, r Request, challenge string) error
-	// Deny tells the callback hub.mode=denied (WebSub §5.2). It returns nil
-	// for any answer, and ErrNoAnswer where there was none.
+	// Deny sends the callback hub.mode=denied (WebSub §5.2). It returns nil for any answer, and
+	// ErrNoAnswer without one.
 	Deny(ctx context.Context, topic, callback, reason string) error
 }
 
-// Roster is who delivers: it is told of every subscription that begins or ends.
-// It is told in the order in which the store changed; its methods must not call
-// back into the Service.
+// Roster follows the subscriptions that begin and end, for delivery. Its methods are called in the
+// order in which the store changed; they must not call back into the Service.
 type Roster interface {
 	// Head returns the sequence number of the topic's last notification. An
 	// error counts as trouble with the store.
 	Head(ctx context.Context, topic string) (uint64, error)
-	// Activated is told of a subscription that is new, renewed, or to be
-	// looked at again; it may be told of the same one twice.
+	// Activated adds a subscription that is new, renewed, or to be looked at again; it may be called twice
+	// for the same one.
 	Activated(Subscription)
-	// Ended is told of a subscription that is gone; it may be one it never
-	// heard of.
+	// Ended removes a subscription that is gone; it may be one that the Roster does not have.
 	Ended(ID)
 }

@@ -34,9 +34,9 @@ func (h *town) slowly() {
 	}
 }
 
-// A stranger whose topics answer slowly, so that they are in good standing, fills neither
-// the places of another site nor those of the hub, for an hour, from however many addresses:
-// who has subscribed there renews, and who has not subscribes.
+// A stranger's topics answer slowly, so that they are in good standing. For an hour, and from any
+// number of addresses, they fill neither the places of another site nor those of the hub: subscribers
+// there renew, and new ones subscribe.
 func TestSlowTopicsOfAStranger(t *testing.T) {
 	for clients, site := range map[int]string{5: "victim.com", 50: "stranger.com"} {
 		t.Run(fmt.Sprintf("%d clients", clients), func(t *testing.T) {

@@ -38,8 +38,8 @@ type tenancy struct {
 	// read: all requests that the store held at the beginning are known, and so
 	// which renewals are under way.
 	read bool
-	// ended holds the IDs whose job came to its end while requests are being
-	// read: what is read of them may be older than that. It is nil otherwise.
+	// ended holds the IDs whose job ended while requests are being read: the read requests may be older
+	// than that. It is nil otherwise.
 	ended map[ID]struct{}
 }
 
@@ -312,8 +312,8 @@ func (d *docket) finish(j *job, m move) {
 	d.signal()
 }
 
-// leave forgets the shard and its jobs, and cancels those that ask somebody. It
-// returns those to wait for, and how many denials nobody will be told of.
+// leave forgets the shard and its jobs, and cancels those with a request under way. It returns those
+// to wait for, and how many denials will not be sent.
 func (d *docket) leave(shard Shard) (running []*job, untold int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

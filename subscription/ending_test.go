@@ -203,8 +203,8 @@ func TestSweepAndNewSubscription(t *testing.T) {
 	})
 }
 
-// An active subscription can be ended at any time, and its callback is told
-// (WebSub §5.2, H30), again if it does not answer.
+// An active subscription can be ended at any time. Its callback gets the denial (WebSub §5.2, H30),
+// again if it does not answer.
 func TestDeny(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.deny = func(context.Context, string) error {
@@ -251,8 +251,8 @@ func TestDenyRenewed(t *testing.T) {
 	})
 }
 
-// A request that comes while the callback is being told counts more than the
-// notice, and one that is pending already is not disturbed by it.
+// A request that comes while the callback gets a denial counts more than the denial, and a pending one
+// is not disturbed by it.
 func TestDenyAndRequest(t *testing.T) {
 	for _, pendingFirst := range []bool{false, true} {
 		t.Run(fmt.Sprintf("pending first %v", pendingFirst), func(t *testing.T) {

@@ -22,7 +22,7 @@ func (everyone) Confirm(_ context.Context, r subscription.Request, _ string) err
 
 func (everyone) Deny(context.Context, string, string, string) error { return nil }
 
-// printer is a Roster that prints what it is told.
+// printer is a Roster that prints its calls.
 type printer struct{ done context.CancelFunc }
 
 func (printer) Head(context.Context, string) (uint64, error) { return 0, nil }

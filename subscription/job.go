@@ -32,7 +32,7 @@ type job struct {
 	kept   bool      // the store has the request's Start
 	asked  time.Time // when the verification request was made
 	reason string    // for the denial
-	result outcome   // what is to be settled
+	result outcome   // the outcome to be settled
 
 	// attempts is the schedule of the present step, nil before the first
 	// failure; storeAttempts that of the store.
@@ -45,7 +45,7 @@ type job struct {
 	done   chan struct{}      // closed when that has ended
 	// counted is whom waits counts it for; zero: it does not. Owned by docket.mu.
 	counted laneKey
-	// writing: what came of it is being written. Owned by docket.mu.
+	// writing: the outcome is being written. Owned by docket.mu.
 	writing bool
 
 	began  step // with which its goroutine began. Owned by docket.mu.
@@ -81,7 +81,7 @@ func firstStep(m Mode) step {
 	return stepVerify // WebSub §5.2: unsubscriptions are not validated
 }
 
-// newNotice returns the job that tells a callback of the end of its subscription.
+// newNotice returns the job that sends a callback the end of its subscription.
 func newNotice(sub Subscription, reason string) *job {
 	return &job{
 		req:  Request{ID: sub.ID, Topic: sub.Topic, Callback: sub.Callback},
@@ -127,7 +127,7 @@ func (j *job) knows(token uuid.UUID) bool {
 	return !j.bare && j.req.Token == token || slices.Contains(j.strays, token)
 }
 
-// asks tells whom the job's next step asks.
+// asks returns the lane of the server that the job's next step asks.
 func (j *job) asks() laneKey {
 	switch j.step {
 	case stepValidate:
@@ -177,8 +177,8 @@ func (j *job) again(cfg Config) (time.Duration, bool) {
 	return pause, pause != backoff.Stop
 }
 
-// The pauses between two calls of a store that has trouble. They go on without
-// end: what was accepted or verified is not given up.
+// The pauses between two calls of a store that has trouble. They go on without end: accepted and
+// verified requests are not given up.
 const (
 	storePauseFirst = 100 * time.Millisecond
 	storePauseMax   = 10 * time.Second

@@ -202,9 +202,8 @@ func (a *asker) writeStart(ctx context.Context, j *job, start uint64) error {
 	return a.settler.overtaken(ctx, j)
 }
 
-// deny tells the callback hub.mode=denied with the reason (WebSub §5.2). One that never
-// confirmed anything may be a stranger's victim: that it is told something counts
-// as its refusal.
+// deny sends the callback hub.mode=denied with the reason (WebSub §5.2). A callback that never
+// confirmed anything may be a stranger's victim: a denial sent to it counts as its refusal.
 func (a *asker) deny(ctx context.Context, j *job) move {
 	err := a.ask(ctx, func(ctx context.Context) error {
 		return a.confirmer.Deny(ctx, j.req.Topic, j.req.Callback, j.reason)

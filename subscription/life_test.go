@@ -239,8 +239,8 @@ func TestEachStepHasItsSchedule(t *testing.T) {
 	})
 }
 
-// A topic that hangs or cannot be reached is given up within 30 s, and the callback is told; that
-// a check waits for its turn is not counted.
+// A topic that hangs or cannot be reached is given up within 30 s, and the callback gets a denial. The
+// wait of a check for its turn is not counted.
 func TestTopicIsGivenUpSoon(t *testing.T) {
 	for name, tt := range map[string]struct {
 		validate func(context.Context) error
@@ -288,8 +288,8 @@ func TestHangingCallback(t *testing.T) {
 	})
 }
 
-// A definite no of the topic check is told to the callback (WebSub §5.2), which
-// is never asked for its intent.
+// A definite no of the topic check is sent to the callback (WebSub §5.2), which is never asked for its
+// intent.
 func TestRefusedTopic(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.validate = func(context.Context, string) error { return &subscription.Refusal{Reason: "it names another hub"} }

@@ -134,8 +134,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// Who comes now has its turn though thousands of requests from before a restart,
-// to hosts that hang, come first.
+// A new request has its turn though thousands of requests from before a restart, to hosts that hang,
+// come first.
 func TestBacklogDoesNotStarveNewRequests(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.cfg.Concurrency, h.cfg.AskTimeout = 4, time.Second

@@ -150,8 +150,8 @@ func (l *listener) refresh(ctx context.Context) error {
 	return l.books.reconcile(ctx, l.cfg.StoreTimeout)
 }
 
-// readRequests queues the requests of a shard that are not known yet, and tells
-// how many. It stops where the shard is lost meanwhile.
+// readRequests queues the requests of a shard that are not known yet, and returns how many. It stops
+// where the shard is lost meanwhile.
 func (l *listener) readRequests(ctx context.Context, shard Shard, t *tenancy) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -6,11 +6,10 @@ import (
 	"carillon/topic"
 )
 
-// LogValue gives what a log may show of a subscription. The secret does not
-// appear, and of the callback only its host: who knows a callback's address can
-// forge deliveries to it, so that subscribers are advised to make it impossible
-// to guess (WebSub §5.1, §8.2), and a log is no place for it. The ID tells
-// callbacks of one host apart.
+// LogValue gives the part of a subscription that a log may show. The secret does not appear, and of
+// the callback only its host. With a callback's address a stranger can forge deliveries to it;
+// subscribers are advised to make it impossible to guess (WebSub §5.1, §8.2). The ID distinguishes
+// callbacks of one host.
 func (s Subscription) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("id", s.ID.String()),

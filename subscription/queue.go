@@ -17,7 +17,7 @@ type laneKey struct {
 type peer uint8
 
 const (
-	peerStore    peer = iota // nobody but the store; there is one such lane
+	peerStore    peer = iota // the store only; there is one such lane
 	peerTopic                // the server of the topic
 	peerCallback             // the callback
 	peers

@@ -12,8 +12,8 @@ import (
 	"carillon/subscription/subscriptiontest"
 )
 
-// Delivery hears of what Remove did, also where the store's answer was lost, and
-// the callback is told nothing.
+// Delivery hears of the effect of Remove, also where the store's answer was lost, and the callback
+// gets no denial.
 func TestRemove(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -59,7 +59,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// A Remove whose answer was lost and which nobody repeats is found out about.
+// A Remove whose answer was lost, and which is not repeated, is found out about.
 func TestRemoveInDoubt(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.store = subscriptiontest.NewFaulty(h.memory, subscriptiontest.Fault{At: 4, Persisted: true})

@@ -38,12 +38,10 @@ func (s *Service) Gained(ctx context.Context, shard Shard) error {
 	return nil
 }
 
-// Lost ends the work on a shard, within a small bound: no further step of its
-// requests begins, callbacks and topics that are being asked are asked again by
-// the next owner, and what is being written is finished. The requests stay in the
-// store. A denial that is being told is told to its end once; one that waits to be
-// told, again or at all, is not told any more, as nothing but this process knew
-// of it.
+// Lost ends the work on a shard, within a small bound. No further step of its requests begins. The
+// next owner asks the callbacks and topics of the steps under way again, and writes under way are
+// finished. The requests stay in the store. A denial under way is sent to its end once. One that waits
+// for its first or next attempt is dropped, as only this process knew of it.
 func (s *Service) Lost(shard Shard) {
 	if shard >= Shards {
 		return
@@ -79,23 +77,22 @@ func allDone(jobs []*job, d time.Duration) bool {
 	return true
 }
 
-// Requested tells that a request was submitted, perhaps to another process that
-// shares the store. Where the shard is this process's the request is read soon,
-// and takes the place of the one that is worked on. It does not block.
+// Requested reports that a request was submitted, perhaps to another process that shares the store.
+// Where the shard is this process's the request is read soon, and takes the place of the one that is
+// worked on. It does not block.
 func (s *Service) Requested(id ID) { s.listener.requested(id) }
 
-// Refresh tells that requests may have been submitted that nobody told of. Those
-// of all shards of this process are read again soon, and the roster is brought
-// level with the store where that is in doubt. It does not block.
+// Refresh reports that the news of some requests may have been missed. Those of all shards of this
+// process are read again soon, and the roster is brought level with the store where that is in doubt.
+// It does not block.
 func (s *Service) Refresh() { ring(s.listener.stale) }
 
-// Run carries on the requests of the shards that are gained, before it begins or
-// later, until ctx ends. It then waits for what is in flight, at most
-// Config.DrainTimeout, and returns nil; what is unfinished stays in the store and
-// is carried on by who gains its shard next. It returns an error only if
-// something that it called does not return. It is not to be called twice at once.
+// Run carries on the requests of the shards that are gained, before it begins or later, until ctx
+// ends. It then waits for requests in flight, at most Config.DrainTimeout, and returns nil; unfinished
+// requests stay in the store for the next owner of the shard. It returns an error only if something
+// that it called does not return. It must not be called twice at once.
 func (s *Service) Run(ctx context.Context) error {
-	// What is in flight outlives ctx, to be finished within DrainTimeout.
+	// The work in flight outlives ctx, to be finished within DrainTimeout.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var loops sync.WaitGroup

@@ -32,10 +32,9 @@ type Wish struct {
 	Client string
 }
 
-// Service carries requests through their lives and ends subscriptions whose
-// lease is over, in the shards that it is told are this process's (Gained, Lost).
-// Its methods may be called from any goroutine, at any time, but for Gained and
-// Lost one at a time; what they began is carried on while Run runs.
+// Service carries requests through their lives and ends subscriptions whose lease is over, in the
+// shards of this process (Gained, Lost). Its methods may be called from any goroutine, at any time,
+// except Gained and Lost, which are called one at a time. Run carries on what they began.
 type Service struct {
 	cfg      Config
 	books    *books
@@ -83,23 +82,23 @@ func NewService(
 	}, nil
 }
 
-// Submit accepts a request: when it returns nil the request is durable and
-// will be carried through, whatever happens to the process, and the subscriber
-// is owed a 202 (WebSub §5.1.2). An earlier request for the same topic and
-// callback that is not settled yet counts no more. It is carried through by the
-// process that owns its shard, which the store tells of it.
+// Submit accepts a request. When it returns nil the request is durable and will be carried through,
+// even if the process dies, and the subscriber is owed a 202 (WebSub §5.1.2). An earlier request for
+// the same topic and callback that is not settled yet counts no more. The process that owns its shard
+// carries it through; the store informs that process.
 //
-// It returns ErrBusy where too much is pending, here or in the store, a *Later with
-// ErrHostBusy or ErrClientBusy where too much of one host or client is, and
-// ErrUnavailable where the store has trouble. What replaces a pending request needs no
-// room. What concerns a subscription that stands meets no bound of a host or a client, and
-// has a tenth of MaxPending to itself: else a stranger could keep its subscriber from renewing. Of several processes that
-// share a store each counts what it has taken, or works on. After all but ErrUnavailable nothing has changed.
-// After ErrUnavailable nothing will come of the request where the shard is this
-// process's, and an earlier one still counts. Where it is another's, the store may
-// hold the request in the place of an earlier one, and its owner then asks
-// the callback about it: only what the callback confirms takes effect. Once it has
-// begun, the end of ctx does not stop it; Config.StoreTimeout does.
+// It returns ErrBusy where too much is pending, here or in the store, a *Later with ErrHostBusy or
+// ErrClientBusy where too much of one host or client is, and ErrUnavailable where the store has
+// trouble. A replacement of a pending request needs no room. A request for an existing subscription
+// meets no bound of a host or a client, and has a tenth of MaxPending to itself: else a stranger could
+// keep its subscriber from renewing. Of several processes that share a store each counts the requests
+// it has taken, or works on.
+//
+// After all errors but ErrUnavailable nothing has changed. After ErrUnavailable nothing will come of
+// the request where the shard is this process's, and an earlier one still counts. Where it is
+// another's, the store may hold the request in the place of an earlier one. Its owner then asks the
+// callback about it: only a request that the callback confirms takes effect. Once it has begun, the
+// end of ctx does not stop it; Config.StoreTimeout does.
 func (s *Service) Submit(ctx context.Context, w Wish) error {
 	if w.Mode != ModeSubscribe && w.Mode != ModeUnsubscribe {
 		return fmt.Errorf("mode %q is neither subscribe nor unsubscribe", w.Mode)
@@ -168,18 +167,16 @@ func (s *Service) request(w Wish) Request {
 // errUnsure: whether a subscription is to end is for its owner to say.
 var errUnsure = fmt.Errorf("%w: another process may own the shard by now", ErrUnavailable)
 
-// Deny ends an active subscription and tells its callback so (WebSub §5.2). When
-// it returns nil the subscription is gone for good; the callback is told after
-// that, and again if it does not answer, but not after a restart. It is not told
-// where a request for the same topic and callback is pending, whose own outcome
-// says what holds. It may be called for a subscription of any shard; where that is
-// lost, so is what of the telling is left (Lost).
+// Deny ends an active subscription and sends its callback the denial (WebSub §5.2). When it returns
+// nil the subscription is gone for good. The callback gets the denial after that, and again if it does
+// not answer, but not after a restart. It gets none where a request for the same topic and callback is
+// pending, whose own outcome decides. Deny may be called for a subscription of any shard; where that
+// is lost, so is a denial that was not sent yet (Lost).
 //
-// It returns ErrNotFound where there is no such subscription, ErrSuperseded where
-// it was renewed since sub was read, ErrBusy where too many callbacks wait to
-// be told, and ErrUnavailable where the store has trouble, or the time for which
-// this process is sure of its shards has passed (Config.Surety). After the last two the call
-// may be repeated with the same sub.
+// It returns ErrNotFound where the subscription does not exist, ErrSuperseded where it was renewed
+// since sub was read, ErrBusy where too many callbacks wait for a denial, and ErrUnavailable where the
+// store has trouble, or the time for which this process is sure of its shards has passed
+// (Config.Surety). After the last two the call may be repeated with the same sub.
 func (s *Service) Deny(ctx context.Context, sub Subscription, reason string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -205,7 +202,7 @@ func (s *Service) Deny(ctx context.Context, sub Subscription, reason string) err
 		return fmt.Errorf("ending the subscription: %w", err)
 	}
 	s.logger.Info("subscription denied", "subscription", sub, "reason", reason)
-	// The callback is not told where a request is pending, as far as that can be read.
+	// The callback gets no denial where a request is pending, as far as that can be read.
 	var stored *Request
 	if r, err := s.books.store.Request(ctx, sub.ID); err == nil {
 		stored = &r
@@ -214,16 +211,15 @@ func (s *Service) Deny(ctx context.Context, sub Subscription, reason string) err
 	return nil
 }
 
-// Remove ends a subscription whose callback said 410 (WebSub §7) and is told
-// nothing. When it returns without an error the Roster has heard what holds:
-// Ended, or Activated with the subscription that stands because it was renewed
-// since sub was read. removed reports whether this call, or one before it that
-// seemed to fail, ended it.
+// Remove ends a subscription whose callback answered 410 (WebSub §7); the callback gets no denial.
+// When it returns without an error the Roster has the present state: Ended, or Activated with the
+// subscription that stands because it was renewed since sub was read. removed reports whether this
+// call, or one before it that seemed to fail, ended it.
 //
-// After an error it is not known whether the subscription is gone, and the call
-// may be repeated with the same sub; if it is not, Run finds out and tells the
-// Roster. It is ErrUnavailable where the time for which this process is sure of its
-// shards has passed (Config.Surety).
+// After an error it is not known whether the subscription is gone, and the call may be repeated with
+// the same sub. If it is not repeated, Run finds out and informs the Roster. The error is
+// ErrUnavailable where the time for which this process is sure of its shards has passed
+// (Config.Surety).
 func (s *Service) Remove(ctx context.Context, sub Subscription) (removed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
 	defer cancel()

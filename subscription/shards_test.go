@@ -86,8 +86,8 @@ func (h *town) leave(shard subscription.Shard) {
 	}
 }
 
-// Any process takes a request, and the owner of its shard carries it out: told of
-// it, or when it looks, or when it gains the shard.
+// Any process takes a request, and the owner of its shard carries it out: at the store's call, or when
+// it looks, or when it gains the shard.
 func TestRequestOfAnother(t *testing.T) {
 	for _, how := range []string{"told", "refreshed", "gained"} {
 		t.Run(how, func(t *testing.T) {
@@ -123,8 +123,8 @@ func TestRequestOfAnother(t *testing.T) {
 	}
 }
 
-// A request that is replaced through another process counts no more, wherever it
-// has come to, and told or not of what took its place the owner carries that out.
+// A request that is replaced through another process counts no more, at whatever stage. The owner
+// carries out the replacement, with or without a message about it.
 func TestReplacedThroughAnother(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		for name, first := range map[string]func(context.Context, subscription.Request, string) error{
@@ -207,8 +207,8 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
-// What waits to be asked again when its shard is lost is not asked by the former
-// owner any more, and by it again if the shard comes back.
+// A request that waits to be repeated when its shard is lost is not sent by the former owner any more,
+// and is sent by it again if the shard comes back.
 func TestLostAndBack(t *testing.T) {
 	inTowns(t, func(t *testing.T, _ *shared, a, _ *town) {
 		a.confirm = func(context.Context, subscription.Request, string) error { return errAway }
@@ -228,8 +228,7 @@ func TestLostAndBack(t *testing.T) {
 	})
 }
 
-// What is being written when the shard is lost is finished, and delivery hears of
-// it before Lost returns.
+// A write under way when the shard is lost is finished, and delivery hears of it before Lost returns.
 func TestLostWhileWriting(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.store = &hooked{Store: h.memory, activate: func(ctx context.Context, r subscription.Request, sub subscription.Subscription) error {
@@ -312,8 +311,7 @@ func TestStaleOwnerSettles(t *testing.T) {
 	}
 }
 
-// The other way round: who comes late finds that it is too late, and takes up what
-// came since.
+// The other way round: a process that comes late finds that out, and takes up the newer state.
 func TestStaleOwnerIsLate(t *testing.T) {
 	inTowns(t, func(t *testing.T, store *shared, a, b *town) {
 		store.setDeaf(true)
@@ -368,8 +366,8 @@ func TestSweptByTheOwner(t *testing.T) {
 	})
 }
 
-// A former owner that does not know of its loss sweeps: what its next owner is
-// renewing keeps its place, though nobody told this one of the request.
+// A former owner that does not know of its loss sweeps: a subscription that its next owner is renewing
+// keeps its place, though this one did not hear of the request.
 func TestStaleOwnerSweeps(t *testing.T) {
 	inTowns(t, func(t *testing.T, store *shared, a, b *town) {
 		shard := shardOf(callback)
@@ -401,7 +399,7 @@ func TestStaleOwnerSweeps(t *testing.T) {
 	})
 }
 
-// Who may have lost its shards without knowing ends no subscription, in no way.
+// A process that may have lost its shards without knowing ends no subscription, in no way.
 func TestUnsureEndsNothing(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.run()
@@ -508,7 +506,7 @@ func TestRefreshAfterTrouble(t *testing.T) {
 	}
 }
 
-// However many requests are told of at once, none is missed, and telling never waits.
+// However many requests are reported at once, none is missed, and a report never waits.
 func TestManyRequested(t *testing.T) {
 	inTowns(t, func(t *testing.T, store *shared, a, b *town) {
 		const requests = 10_000
@@ -567,8 +565,8 @@ func TestBusyStore(t *testing.T) {
 	})
 }
 
-// A Submit that fails in another process's shard leaves what is there to its owner:
-// what was accepted before is not lost with it.
+// A Submit that fails in another process's shard leaves the stored requests to their owner: those
+// accepted before are not lost with it.
 func TestFailedSubmitElsewhere(t *testing.T) {
 	inTowns(t, func(t *testing.T, store *shared, a, b *town) {
 		b.take(shardOf(callback))
@@ -589,8 +587,8 @@ func TestFailedSubmitElsewhere(t *testing.T) {
 	})
 }
 
-// Who was the owner a moment ago may still deny and remove: the store counts, and
-// the callback is told, unless a request waits whose outcome will say what holds.
+// A process that was the owner a moment ago may still deny and remove. The store counts, and the
+// callback gets the denial, unless a pending request decides.
 func TestDenyAndRemoveElsewhere(t *testing.T) {
 	for _, pending := range []bool{false, true} {
 		t.Run(fmt.Sprintf("pending %v", pending), func(t *testing.T) {
@@ -621,8 +619,8 @@ func TestDenyAndRemoveElsewhere(t *testing.T) {
 	}
 }
 
-// A denial that is being told when its shard is lost is told to its end, once, and
-// one that waits to be told again is not.
+// A denial that is being sent when its shard is lost is sent to its end, once, and one that waits for
+// its next attempt is not sent.
 func TestNoticesOfALostShard(t *testing.T) {
 	for _, c := range []struct {
 		name   string

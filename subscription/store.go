@@ -53,11 +53,10 @@ type Requests interface {
 	// Request returns the request with the ID that is not settled, or ErrNotFound.
 	Request(ctx context.Context, id ID) (Request, error)
 
-	// Activate settles a subscribe request: sub takes the place of what was
-	// stored under its ID (Created and Start are the caller's to keep on a
-	// renewal), and the request is gone.
-	// ErrSuperseded if the stored request has another token or is gone, as it
-	// is when this very call was made before: Get tells then.
+	// Activate settles a subscribe request: sub replaces the record under its ID (the caller keeps Created
+	// and Start on a renewal), and the request is gone. It is ErrSuperseded if the stored request has
+	// another token or is gone. The latter also holds when this very call was made before: Get then finds
+	// its result.
 	Activate(ctx context.Context, r Request, sub Subscription) error
 
 	// Drop settles a request without touching the subscription.
@@ -77,10 +76,9 @@ type Subscriptions interface {
 	// Get returns one subscription, or ErrNotFound.
 	Get(ctx context.Context, id ID) (Subscription, error)
 
-	// Remove ends a subscription without a request: its lease is over, its
-	// callback said 410, its topic left the hub. Only a subscription that
-	// still expires at sub.Expires is removed, so that a renewal which came
-	// in between stands; removed tells. A request that is under way stays.
+	// Remove ends a subscription without a request: its lease is over, its callback answered 410, or its
+	// topic left the hub. Only a subscription that still expires at sub.Expires is removed, so that a
+	// renewal in between stands; removed reports which. A request that is under way stays.
 	Remove(ctx context.Context, sub Subscription) (removed bool, err error)
 
 	// Expired returns up to limit subscriptions of the shard with Expires <=

@@ -59,8 +59,8 @@ func (s Secret) String() string {
 	return "[secret]"
 }
 
-// Format hides the secret whatever the verb is: also from those that are wrong for
-// texts, which fmt else tells of by showing what it was given.
+// Format hides the secret for every verb, including those that do not fit texts, for which fmt would
+// print the value.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // MarshalText hides the secret from encoders; an export converts with string(s).
@@ -100,8 +100,7 @@ const (
 // settled yet.
 type Request struct {
 	ID ID
-	// Token tells this request from a later one with the same ID, which
-	// replaces it.
+	// Token distinguishes this request from a later one with the same ID, which replaces it.
 	Token    uuid.UUID
 	Mode     Mode
 	Topic    string

@@ -18,14 +18,14 @@ type Surety struct {
 	watches []func() // called after each Sure. Owned by mu.
 }
 
-// vouched is what Sure was told last. It does not change.
+// vouched is the argument of the last Sure. It does not change.
 type vouched struct {
 	until  [Shards]time.Time
 	latest time.Time // of these
 }
 
-// Sure sets until when nobody else can own the shards of this process, but for the doubted
-// ones, of which it stays as it was. The engine calls it: it is the part of a delivery.Holder.
+// Sure sets until when no other process can own the shards of this one; for the doubted ones the time
+// stays as it was. The engine calls it, as part of a delivery.Holder.
 func (s *Surety) Sure(until time.Time, doubted ...Shard) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -70,8 +70,8 @@ func (s *sweeper) sweep(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// sweepShard removes portion after portion, until one is not full. What must stay
-// leads every portion, which is greater by so much.
+// sweepShard removes portion after portion, until one is not full. Subscriptions that must stay lead
+// every portion, which is larger by as many.
 func (s *sweeper) sweepShard(ctx context.Context, shard Shard, t *tenancy, now time.Time) error {
 	stay := 0
 	for ctx.Err() == nil && s.docket.stays(shard, t) && s.sure.Of(shard, time.Now()) {

@@ -189,7 +189,7 @@ func (m *memory) unsettled() int {
 	return len(m.requests)
 }
 
-// roster remembers what it was told, and heads.
+// roster records its calls, and heads.
 type roster struct {
 	mu     sync.Mutex
 	active map[subscription.ID]subscription.Subscription

@@ -163,8 +163,8 @@ func TestStopIsBounded(t *testing.T) {
 	})
 }
 
-// A store that is away at the start, and away after the confirmation: nothing
-// ends, nothing is lost and nobody is asked twice.
+// A store is away at the start, and away after the confirmation: nothing ends, nothing is lost and no
+// callback is asked twice.
 func TestStoreAway(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.memory.setDown(true)
@@ -193,7 +193,7 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// Without the head of the topic nobody is asked; it is read until it is there.
+// Without the head of the topic no callback is asked; it is read until it is there.
 func TestHeadAway(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		h.roster.set(0, subscription.ErrUnavailable)

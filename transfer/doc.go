@@ -1,11 +1,11 @@
-// Package transfer carries the whole state of a hub from one engine to another, or
-// back into the same, as a stream of JSON lines.
+// Package transfer carries the whole state of a hub from one engine to another, or back into the same,
+// as a stream of JSON lines.
 //
 // # The stream
 //
 // One JSON object is one line; its kind stands first. The lines come in this order:
 //
-//	header         format, version, when, by which hub, from which engine
+//	header         format, version, time, hub, engine
 //	source         each registered Source with the SHA-256 of its token, by name
 //	topic          each topic's log, by topic; and after it, oldest first,
 //	  notification     what its log still keeps
@@ -15,37 +15,32 @@
 //	  gap              what it will not get, oldest first
 //	end            how many there were of each kind, and the SHA-256 of all lines before
 //
-// Two exports of the same state are the same, byte for byte, but for the header's
-// time. Times are RFC 3339, to the nanosecond, in UTC. A string that is not UTF-8
-// is {"base64": "…"}. SECRETS ARE IN THE STREAM: whoever can read it can sign in
-// the hub's name. Tokens of Sources are not.
+// Two exports of the same state are the same, byte for byte, except for the header's time. Times are
+// RFC 3339, to the nanosecond, in UTC. A string that is not UTF-8 is {"base64": "…"}. SECRETS ARE IN
+// THE STREAM: every reader of it can sign in the hub's name. Tokens of Sources are not.
 //
 // Lines of earlier versions have fewer fields, and are understood, too.
 //
-// # What it guarantees
+// # Guarantees
 //
-// After an import every subscription gets the notification next that it would
-// have got from the source, and each topic goes on with the memory of what was
-// published to it last. Lease epochs and the counts of pings are the engine's own
-// and are not carried.
+// After an import every subscription gets the notification next that it would have got from the
+// source, and each topic goes on with the memory of its last publications. Lease epochs and the counts
+// of pings are the engine's own and are not carried.
 //
-// Subscriptions come last: a target that an import has left half filled delivers
-// nothing for those that it does not have, rather than passing over what they
-// are owed. Such an import is repeated, with Options.Merge.
+// Subscriptions come last. A half filled target then lacks subscriptions; it does not have
+// subscriptions that pass over their notifications. Such an import is repeated, with Options.Merge.
 //
-// A stream that was cut off, or in which a byte has changed, is an error
-// (ErrCutOff, ErrDamaged). From a stream that can be read twice, Verify tells
-// before anything is written.
+// A stream that was cut off, or in which a byte has changed, is an error (ErrCutOff, ErrDamaged). From
+// a stream that can be read twice, Verify finds it before anything is written.
 //
-// Neither direction holds more than one notification and a few batches in memory,
-// beside the names of the topics and one shard's subscriptions.
+// Neither direction holds more than one notification and a few batches in memory, beside the names of
+// the topics and one shard's subscriptions.
 //
-// # What it does not
+// # Limits
 //
-// The export of an engine on which hubs are working is not a single moment in time:
-// what happens meanwhile may be in it or not. No subscription in it has settled
-// more than the topic's log in it has, so nothing is lost by that; what was
-// delivered meanwhile may come twice.
+// The export of an engine on which hubs are working is not a single moment in time: changes meanwhile
+// may be in it or not. No subscription in it has settled more than the topic's log in it has, so
+// nothing is lost by that; deliveries made meanwhile may come twice.
 package transfer
 
 import (

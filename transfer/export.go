@@ -17,8 +17,8 @@ import (
 	"carillon/topic"
 )
 
-// ExportConfig says what the header of a stream tells, and who hears how far
-// the export has come.
+// ExportConfig has the values of a stream's header, and the function that hears of the export's
+// progress.
 type ExportConfig struct {
 	// Time is the header's; default now.
 	Time time.Time
@@ -26,7 +26,7 @@ type ExportConfig struct {
 	Hub string
 	// Engine is the kind of the engine: "pebble".
 	Engine string
-	// Progress is called after every record; nil: nobody. It must not block.
+	// Progress is called after every record; may be nil. It must not block.
 	Progress func(Progress)
 }
 
@@ -98,8 +98,8 @@ func (e *exporter) exportLogs(ctx context.Context) error {
 	return nil
 }
 
-// exportLog writes what the log keeps up to the head that its topic line
-// tells: what was published since is not in this stream.
+// exportLog writes the kept notifications of a log up to the head in its topic line: later
+// publications are not in this stream.
 func (e *exporter) exportLog(ctx context.Context, t delivery.TopicState) error {
 	for from := t.First; from <= t.Head; {
 		n, err := e.Log.Read(ctx, t.Topic, from)

@@ -30,7 +30,7 @@ type ImportConfig struct {
 	Merge bool
 	// MaxBody bounds the body of a notification, bytes. Default DefaultMaxBody.
 	MaxBody int64
-	// Progress is called after every record; nil: nobody. It must not block.
+	// Progress is called after every record; may be nil. It must not block.
 	Progress func(Progress)
 }
 

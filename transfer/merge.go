@@ -11,8 +11,7 @@ import (
 	"carillon/subscription"
 )
 
-// ErrOtherLog: both have a log of a topic, and it cannot be told that one of them
-// is the beginning of the other.
+// ErrOtherLog: both have a log of a topic, and neither is known to be the beginning of the other.
 var ErrOtherLog = errors.New("the target has a log of its own for the topic; the two cannot be merged")
 
 // merger compares a stream with what the target has.
@@ -90,7 +89,7 @@ func (m *merger) notification(n *delivery.Notification) (known bool, err error) 
 	return false, m.endTopic()
 }
 
-// endTopic is an error if it has not been told that the logs are one.
+// endTopic is an error unless the logs are known to be one.
 func (m *merger) endTopic() error {
 	if m.found {
 		return nil

@@ -75,8 +75,8 @@ func TestRedisGoesOn(t *testing.T) {
 	}
 }
 
-// Numbers with holes, as Redis gives them, stay what they are on Pebble: whoever is
-// settled up to one misses nothing before the next.
+// Numbers with holes, as Redis gives them, stay unchanged on Pebble: a subscription that is settled up
+// to one misses nothing before the next.
 func TestHolesStayWhatTheyAre(t *testing.T) {
 	server := redistest.Start(t, "appendfsync everysec")
 	from := onRedis(t, server.Fresh())

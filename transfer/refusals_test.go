@@ -15,8 +15,7 @@ import (
 	"carillon/transfer"
 )
 
-// sealed gives a stream that was changed the checksum that goes with it: what is
-// wrong must be told by itself.
+// sealed gives a changed stream the right checksum: the fault must be found by itself.
 func sealed(lines []string) []byte {
 	before := strings.Join(lines[:len(lines)-1], "")
 	sum := fmt.Sprintf(`"sha256":"%x"`, sha256.Sum256([]byte(before)))
@@ -39,8 +38,7 @@ func lineOf(t *testing.T, lines []string, kind string) int {
 	return 0
 }
 
-// What is wrong in a line is refused with the number of the line and the reason,
-// though count and checksum be right.
+// A wrong line is refused with its number and the reason, though count and checksum are right.
 func TestRefusesALine(t *testing.T) {
 	from := memory(t)
 	fill(t, from, 5)

@@ -77,7 +77,7 @@ func TestVersion1IsTaken(t *testing.T) {
 	equalStreams(t, export(t, to), export(t, from))
 }
 
-// A stream of version 2, which had no replays, is still taken: there are none.
+// A stream of version 2, which had no replays, is still taken: the subscriptions then have no replay.
 func TestVersion2IsTaken(t *testing.T) {
 	from, to := memory(t), memory(t)
 	fill(t, from, 5)

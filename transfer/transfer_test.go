@@ -31,8 +31,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// The target goes on as the source would have: what comes next to a subscription,
-// the numbers, and the memory of what was published last.
+// The target goes on as the source would have: the next notification of each subscription, the
+// numbers, and the memory of the last publications.
 func TestTheTargetGoesOn(t *testing.T) {
 	from, to := memory(t), memory(t)
 	fill(t, from, 10)
@@ -58,8 +58,8 @@ func TestTheTargetGoesOn(t *testing.T) {
 	}
 }
 
-// What is published and delivered during an export does not make it promise what
-// it does not have: the target would give out those numbers again.
+// Publications and deliveries during an export do not make it claim notifications that it does not
+// have: the target would give out those numbers again.
 func TestExportOfAnEngineInUse(t *testing.T) {
 	from := memory(t)
 	fill(t, from, 1)
@@ -225,7 +225,7 @@ func TestRepeatedAfterTrouble(t *testing.T) {
 	}
 }
 
-// failing fails after so many calls, having done what it was told.
+// failing fails after so many calls, each of which takes effect.
 type failing struct {
 	transfer.Target
 	left int

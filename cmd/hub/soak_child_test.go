@@ -20,8 +20,8 @@ import (
 )
 
 // beFaulty in the environment of a hub under test has its engine fail: it is the seed of the plan.
-// Each fault is written to a pipe before it takes effect, so that none is lost when the process is
-// killed.
+// Each fault is written to a pipe before it takes effect, so that a kill of the process loses no
+// report.
 const beFaulty = "CARILLON_TEST_FAULTS"
 
 // faultPipe is the file descriptor of that pipe.
