@@ -27,13 +27,12 @@ const (
 	checkEvery = 2 * time.Second
 )
 
-// Listen tells the ear what this process and all others did, until ctx ends; then it
-// returns nil. What is told is a hint, not the record of it: some of it may be
-// missed, which is what Refresh is for. Refresh comes whenever listening has begun
-// and every Config.Poll, whether the server is there or not. The ear is
-// called by one goroutine.
+// Listen calls the ear for changes by this process and all others, until ctx ends; then it returns
+// nil. A call is a hint, not the record of a change: some may be missed, for which Refresh exists.
+// Refresh comes whenever listening has begun and every Config.Poll, whether the server is there or
+// not. One goroutine calls the ear.
 //
-// A connection on which nothing is heard is found out within Config.Poll.
+// A silent connection is found out within Config.Poll.
 func (db *DB) Listen(ctx context.Context, ear Ear) error {
 	l := &listener{db: db, ear: ear, poll: time.NewTicker(db.engine.cfg.Poll)}
 	defer l.poll.Stop()
@@ -92,7 +91,7 @@ func (l *listener) listen(ctx context.Context) error {
 	ended := false
 	defer func() {
 		cancel()
-		_ = pubsub.Close() // what is under way on it is given up
+		_ = pubsub.Close() // work under way on it is given up
 		if !ended {
 			<-failed
 		}
@@ -128,8 +127,8 @@ func (l *listener) listen(ctx context.Context) error {
 	}
 }
 
-// hearing returns what listens to a server. Every node of a Cluster hears what any is told: it
-// is one by chance, as the client itself would go to the same one each time, dead or not.
+// hearing returns a subscription to the bell at a server. In a Cluster every node hears all messages.
+// The node is a random one, as the client itself would go to the same one each time, dead or not.
 func (e *engine) hearing(ctx context.Context) *redis.PubSub {
 	client, ok := e.client.(*redis.ClusterClient)
 	if !ok {
@@ -168,7 +167,7 @@ func receive(ctx context.Context, pubsub *redis.PubSub, messages chan<- any) err
 	}
 }
 
-// take tells the ear what came.
+// take passes a message on to the ear.
 func (l *listener) take(message any) {
 	switch m := message.(type) {
 	case *redis.Subscription:
@@ -203,7 +202,7 @@ func (l *listener) waitToListen(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// tell tells the ear one message:
+// tell passes one message on to the ear:
 //
 //	n HEAD TOPICKEY   a log has grown
 //	r ID              a request was submitted

@@ -61,7 +61,7 @@ func TestScansSeeEachRequestOnce(t *testing.T) {
 		t.Errorf("%d requests came, want %d", len(seen), count)
 	}
 	for range s.Requests(t.Context(), 9) {
-		break // whoever stops is not called again
+		break // a reader that stops is not called again
 	}
 }
 
@@ -95,8 +95,8 @@ func TestLongListsOfTheExpired(t *testing.T) {
 	}
 }
 
-// TestDamagedRecords: what cannot be read is told once and passed over, and whoever subscribes
-// again finds the way free.
+// TestDamagedRecords expects damaged records to be logged once and passed over; a new subscription
+// finds the way free.
 func TestDamagedRecords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -145,8 +145,8 @@ func TestDamagedRecords(t *testing.T) {
 	}
 }
 
-// TestManyDamagedRecords: what is told is bounded; what is counted is not, and a defect is
-// told all the same.
+// TestManyDamagedRecords expects a bound on the log lines and none on the counter; another defect is
+// logged all the same.
 func TestManyDamagedRecords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

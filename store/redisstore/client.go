@@ -105,7 +105,7 @@ func (u *URL) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	return &steady{Conn: secure}, nil
 }
 
-// handshakeError is a TLS connection that was not made, though somebody listens.
+// handshakeError is a TLS connection that was not made, though a server listens.
 type handshakeError struct {
 	addr string
 	err  error
@@ -147,7 +147,7 @@ func (l *moving) set(t time.Time, more time.Duration) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.step = 0
-	// What is a little less was silenceTime when it was reckoned.
+	// A rest a little below silenceTime was silenceTime when it was computed.
 	if left := time.Until(t); !t.IsZero() && left > silenceTime-100*time.Millisecond {
 		l.step = left
 		l.last = time.Now().Add(max(left, exchangeTime))

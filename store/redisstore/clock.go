@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// clockTolerance is how far the clocks of this process and of a server may be apart
-// before the operator is told.
+// clockTolerance is how far the clocks of this process and of a server may be apart before a log line
+// reports it.
 const clockTolerance = 10 * time.Second
 
 // clock compares this process's clock with a server's. How old a notification is, is

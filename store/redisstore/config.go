@@ -32,8 +32,7 @@ type Config struct {
 	// long their deliveries rest after it died, and how long it may hang
 	// without losing them. From 1 s to 5 m; default 10 s.
 	Takeover time.Duration
-	// Poll is how often a process looks for what it was not told of.
-	// Default 10 s.
+	// Poll is how often a process looks for changes whose message it missed. Default 10 s.
 	Poll time.Duration
 	// MaxRequests bounds the requests of a shard that are not settled: one more
 	// is subscription.ErrBusy. Default 2,000.
@@ -47,9 +46,8 @@ type Config struct {
 	// it counts as made (WAIT); where too few answer in time, the call is
 	// ErrUnavailable. Not with Cluster. Default: what the URL says, or none.
 	Replicas int
-	// AllowEviction lets Ready accept a server that throws keys away when its
-	// memory is full (maxmemory-policy other than noeviction), and with them
-	// what was acknowledged.
+	// AllowEviction lets Ready accept a server that removes keys when its memory is full (maxmemory-policy
+	// other than noeviction), and acknowledged data with them.
 	AllowEviction bool
 	// Logger takes what an operator should know; nil: nowhere.
 	Logger *slog.Logger

@@ -41,7 +41,7 @@ func (c *costs) stop(b *testing.B) {
 	c.server += usedBy(b, c.w) - c.serverAt
 }
 
-// report tells the costs of one of n things.
+// report prints the costs of one of n things.
 func (c *costs) report(b *testing.B, n int, of string) {
 	b.ReportMetric(float64(c.spent.Nanoseconds())/1000/float64(n), "µs/"+of)
 	b.ReportMetric(float64(c.hub.Nanoseconds())/1000/float64(n), "hub-µs/"+of)

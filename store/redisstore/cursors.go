@@ -159,10 +159,9 @@ end
 return 1
 `)
 
-// Save implements delivery.Cursors. Every batch is a script of its own. Where one
-// of them cannot be told to have run, Save is ErrUnavailable, on a Cluster a
-// *delivery.SaveError: those that were written do no harm when they are repeated, and
-// what was fenced is fenced again.
+// Save implements delivery.Cursors. Every batch is a script of its own. Where one of them may not have
+// run, Save is ErrUnavailable, on a Cluster a *delivery.SaveError. A repetition of the written ones
+// does no harm, and fenced ones are fenced again.
 func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
 	if err := delivery.CheckBatches(batches); err != nil {
 		return fmt.Errorf("save cursors: %w", err)
@@ -182,7 +181,7 @@ func (c *Cursors) Save(ctx context.Context, batches []delivery.Batch) error {
 	for i, r := range c.db.engine.runAll(ctx, calls) {
 		switch {
 		case r.err != nil:
-			// One reason tells enough: the others are the same.
+			// One reason is enough: the others are the same.
 			errs, away = r.err, append(away, batches[i].Tenure.Shard)
 		case r.value != int64(1):
 			fenced = append(fenced, batches[i].Tenure.Shard)

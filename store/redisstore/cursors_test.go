@@ -154,7 +154,7 @@ func TestSaveWithoutAnswer(t *testing.T) {
 	}
 }
 
-// An owner whose lease ran out saves as long as nobody took the shard.
+// An owner whose lease ran out saves as long as no other process took the shard.
 func TestSaveAfterLease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -166,7 +166,7 @@ func TestSaveAfterLease(t *testing.T) {
 	k.end()
 }
 
-// What cannot be read is passed over, or counts for nothing.
+// Unreadable records are passed over, or count for nothing.
 func TestDamagedCursors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -216,7 +216,7 @@ func TestDamagedCursors(t *testing.T) {
 	replayed := good.Gaps[0]
 	replayed.Replayed = begin
 	must(t, k.db.Cursors().Save(t.Context(), []delivery.Batch{{Tenure: good.Tenure, Gaps: []delivery.Gap{replayed}}}))
-	wantGapped() // what is rubbish is no gap
+	wantGapped() // rubbish is no gap
 	w.server.Do(t, "HSET", w.key(shard+"cursors"), sub.ID.String(), "rubbish")
 	wantMember(delivery.Position{Settled: 7})
 	must(t, k.db.Cursors().Save(t.Context(), []delivery.Batch{good}))
@@ -289,8 +289,8 @@ func TestCursorRecords(t *testing.T) {
 	})
 }
 
-// TestRecordsOfReplays: what has no replay is written as before, and a position that says
-// everything is no longer than one byte tells.
+// TestRecordsOfReplays: a record without a replay is written as before, and a position that settles
+// everything is one byte long.
 func TestRecordsOfReplays(t *testing.T) {
 	t.Parallel()
 	p := delivery.Position{Settled: 9}
@@ -367,7 +367,7 @@ func TestMembersInParts(t *testing.T) {
 		t.Errorf("%d members did not come", len(members))
 	}
 	for range w.db.Cursors().Members(t.Context(), 9) {
-		break // whoever stops is not called again
+		break // a reader that stops is not called again
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -384,7 +384,7 @@ func TestMembersInParts(t *testing.T) {
 	wantError(t, last, context.Canceled)
 }
 
-// What is saved stays the caller's, who may have to save it again.
+// The batch of a Save stays the caller's, who may have to save it again.
 func TestSaveLeavesTheBatchAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

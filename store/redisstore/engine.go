@@ -108,8 +108,7 @@ func (e *engine) failed(ctx context.Context, err error) error {
 // maxTold bounds what is remembered of what was logged, and so how much is.
 const maxTold = 1000
 
-// once calls tell unless it was called for the same what before. full tells that it
-// is not known whether it was.
+// once calls tell unless it was called for the same what before. full reports that this is not known.
 func (e *engine) once(told map[string]struct{}, what string, tell func()) (full bool) {
 	e.mu.Lock()
 	_, known := told[what]
@@ -124,8 +123,7 @@ func (e *engine) once(told map[string]struct{}, what string, tell func()) (full 
 	return full
 }
 
-// damaged tells the operator, once for each record, of one that cannot be read
-// and is passed over.
+// damaged logs, once for each record, one that cannot be read and is passed over.
 func (e *engine) damaged(key, field string, err error) {
 	full := e.once(e.passed, key+" "+field, func() {
 		e.metrics.damaged.Inc()

@@ -114,7 +114,7 @@ func (s side) ask(t *testing.T, db *redisstore.DB) {
 				return
 			}
 		}
-		// A head that is a number, and the highest there is, cannot be told from a full log.
+		// A head with the highest number looks like a full log.
 		if !strings.Contains(err.Error(), "no sequence numbers above") {
 			t.Errorf("%s: error %v", what, err)
 		}

@@ -59,7 +59,7 @@ type lease struct {
 	silent bool // releasing it failed; to be tried with the next round
 }
 
-// mine tells that the process holds the lease and may call upon it.
+// mine reports whether the process holds the lease and may call upon it.
 func (l *lease) mine() bool { return l.phase == taken || l.phase == gaining || l.phase == held }
 
 // entrusted reports that Gained was called, and Lost has not returned.
@@ -67,10 +67,9 @@ func (l *lease) entrusted() bool {
 	return l.phase == gaining || l.phase == held || l.phase == leaving || l.phase == losing
 }
 
-// keeper is a running Shards.Run. Everything in it belongs to the goroutine of
-// run; what waits, for the Holder or for the server, has a goroutine of its own and
-// answers by a channel. So leases are renewed however long a Gained takes, and
-// a Lost begins though the server is silent.
+// keeper is a running Shards.Run. Everything in it belongs to the goroutine of run. Calls that wait
+// for the Holder or for the server have goroutines of their own and answer by a channel. So leases are
+// renewed however long a Gained takes, and a Lost begins though the server is silent.
 type keeper struct {
 	db       *DB
 	engine   *engine
@@ -142,8 +141,8 @@ func (k *keeper) run(ctx context.Context, wake <-chan struct{}) error {
 	}
 }
 
-// over tells that everything is handed back. The server is told once more what it
-// may not know, within a bound that begins when the Holder is done.
+// over reports whether everything is handed back. The server gets once more the messages that it may
+// lack, within a bound that begins when the Holder is done.
 func (k *keeper) over(cut func()) bool {
 	if !k.ending || k.working() {
 		return false
@@ -294,7 +293,7 @@ func (k *keeper) end(err error) {
 	k.rounds.next = time.Now()
 }
 
-// working tells that the Holder is not done with every shard.
+// working reports whether the Holder still works on a shard.
 func (k *keeper) working() bool {
 	for s := range k.leases {
 		if k.leases[s].phase != afar && k.leases[s].phase != givenUp {
@@ -320,7 +319,7 @@ func (k *keeper) balance() {
 		return
 	}
 	owned := k.owned()
-	// What is taken but not yet gained goes first, and what others like best.
+	// Shards that are taken but not yet gained go first, then those that others like best.
 	for _, p := range [...]phase{taken, gaining, held} {
 		for i := subscription.Shards - 1; i >= 0 && owned > k.fair; i-- {
 			if l := &k.leases[k.ordered(i)]; l.phase == p && !(p == gaining && l.broken) {
@@ -379,7 +378,7 @@ func (k *keeper) spaced(at time.Time) time.Time {
 	return at
 }
 
-// show tells others how things stand.
+// show shows others the state of the shards.
 func (k *keeper) show() {
 	state := ShardState{Processes: k.processes, Fair: k.fair, LastRenewal: k.rounds.renewal}
 	for s := range k.leases {

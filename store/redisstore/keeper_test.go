@@ -190,8 +190,8 @@ func TestThreeProcesses(t *testing.T) {
 	}
 }
 
-// A server that is away for longer than the takeover takes nothing from anybody:
-// when it is back, each goes on with what it had.
+// A server that is away for longer than the takeover takes no shard from any process: when it is back,
+// each goes on with its own.
 func TestServerPaused(t *testing.T) {
 	t.Parallel()
 	const takeover = 2 * time.Second // so that both renew in time on a slow machine

@@ -106,7 +106,7 @@ func everything(t *testing.T, w *world, look func()) {
 	must(t, w.db.Shards().Run(ctx, &writer{t: t, w: w, sub: sub, stop: stop, look: func() { unheard(t, w); look() }}))
 }
 
-// unheard leaves an answer that comes too late, and a question that nobody takes.
+// unheard leaves an answer that comes too late, and a question that no process takes.
 func unheard(t *testing.T, w *world) {
 	t.Helper()
 	asked, late := make(chan struct{}), make(chan struct{})

@@ -15,8 +15,8 @@ import (
 	"carillon/subscription"
 )
 
-// The scripts of membership and of leases run while the server's memory is full,
-// too: what they write is a few fields, and without them nobody could go on.
+// The scripts of membership and of leases run while the server's memory is full, too: they write a few
+// fields, and no process could go on without them.
 
 // joinScript makes the process a member, or keeps it one, and forgets those that
 // were silent for too long. Where the server's clock has gone back, what was
@@ -51,16 +51,15 @@ if redis.call('ZREM', KEYS[1], ARGV[1]) == 1 then redis.call('PUBLISH', ARGV[2],
 return 1
 `)
 
-// renewScript renews a lease. It does so also when the lease has run out, if
-// nobody took the shard since, as nothing happened to it then.
+// renewScript renews a lease. It does so also when the lease has run out, if no process took the shard
+// since, as nothing happened to it then.
 //
 //	KEYS  1 cursors
 //	ARGV  1 the process  2 its epoch  3 for how long, ms
 //
-// It returns 1; 2 where the lease is renewed but the server is another than when it
-// was taken, and may have lost what was acknowledged; 3 where the shard has no epoch,
-// which is never taken away: everything of it is gone; 0 where it is no longer
-// the process's.
+// It returns 1; 2 where the lease is renewed but the server is another than when it was taken, and may
+// have lost acknowledged data; 3 where the shard has no epoch, which is never removed: all its data is
+// gone; 0 where it is no longer the process's.
 var renewScript = shrinks("renew a shard", `
 local lease = redis.call('HMGET', KEYS[1], '!epoch', '!owner', '!run')
 if not lease[1] then return 3 end
@@ -74,8 +73,8 @@ return lease[3] == run() and 1 or 2
 //	KEYS  1 cursors
 //	ARGV  1 the process  2 the longest takeover, ms
 //
-// It returns in how many milliseconds its lease runs out if it is not renewed; -1
-// where that has happened; 0 where nobody has it, or the process itself.
+// It returns in how many milliseconds its lease runs out if it is not renewed; -1 where that has
+// happened; 0 where no other process has it.
 var lookScript = shrinks("look at a shard", `
 local lease = redis.call('HMGET', KEYS[1], '!owner', '!until')
 if not lease[1] or lease[1] == ARGV[1] then return 0 end
@@ -88,15 +87,14 @@ end
 return left > 0 and left or -1
 `)
 
-// takeScript takes a shard that is free, or the process's own, under an epoch that
-// nobody had before: the next one, or a fresh one where the server is another
-// than that which gave the last.
+// takeScript takes a shard that is free, or the process's own, under an epoch that was never given
+// before: the next one, or a fresh one where the server is another than that which gave the last.
 //
 //	KEYS  1 cursors
 //	ARGV  1 the process  2 for how long, ms
 //
-// It returns the epoch, 0 and 1, or 0 in its place where the shard had no epoch before;
-// or 0, in how many milliseconds the owner's lease runs out, and 1.
+// It returns the epoch, 0 and 1, or 0 in its place where the shard had no epoch before; or 0, in how
+// many milliseconds the owner's lease runs out, and 1.
 var takeScript = shrinks("take a shard", `
 local lease = redis.call('HMGET', KEYS[1], '!epoch', '!owner', '!until', '!run')
 local now, run = now(), run()

@@ -22,26 +22,25 @@ var _ delivery.Log = (*Log)(nil)
 // 512 MB (proto-max-bulk-len), but does nothing else while it copies it.
 const maxBody = 256 << 20
 
-// appendScript appends a notification to a topic's log. The stream of times has the same
-// ids as the log: what Trim, Topics and Summaries must know of a notification without its
-// body.
+// appendScript appends a notification to a topic's log. The stream of times has the same ids as the
+// log. It holds what Trim, Topics and Summaries need of a notification without its body.
 //
 //	KEYS  1 log  2 times  3 head
 //	ARGV  1 the topic's key  2 "1" if it is in the set of topics, "?" to do nothing but
-//	      say what would come of it  3 the bell's channel
+//	      return the outcome that it would have  3 the bell's channel
 //	      4 id  5 until  6 digest, empty for none  7 accepted, in order  8 note  9 body
 //	      10 summary
 //
-// It returns {"done", seq, previous}; or {"same", seq, id, previous} for the
-// publication that was appended last; or, having done nothing, {"new"} where the topic
-// may not be in the set of topics, {"full"} where there are no more numbers,
-// {"damaged", head} where the head is none, and {"known"} for "?" if it is none of these.
+// It returns {"done", seq, previous}; or {"same", seq, id, previous} for the publication that was
+// appended last. Or it does nothing and returns {"new"} where the topic may not be in the set of
+// topics, {"full"} where the numbers are used up, {"damaged", head} where the head is not readable,
+// and {"known"} for "?" in all other cases.
 //
-// Beside the time stands what the notification counts for, which is about what it takes; the
-// head has the sum, which all who append, trim and restore keep. Entries of before that count for nothing.
+// Beside the time stands the size that the notification counts for. The head has the sum, which
+// append, trim and restore keep. Entries of earlier versions count for nothing.
 //
-// A topic counts as new also under a new server, as the one with the set may be
-// new as well, and have lost it.
+// A topic counts as new also under a new server, as the one with the set may be new as well, and have
+// lost it.
 var appendScript = grows("append", `
 local head, stored, last, ended, previous, digest, bytes =
   unpack(redis.call('HMGET', KEYS[3], 'head', 'run', 'last', 'until', 'previous', 'digest', 'bytes'))
@@ -67,8 +66,8 @@ redis.call('HSET', KEYS[3], 'topic', ARGV[1], 'run', identity, 'head', number,
 return {'done', seq, ended or ''}
 `)
 
-// trimScript removes notifications from the oldest on, and streams that have none, as
-// topics stay. What comes next has a number above all that went, by the head.
+// trimScript removes notifications from the oldest on, and empty streams with them; topics stay. The
+// next number is above all removed ones, by the head.
 //
 //	KEYS  1 log  2 times  3 head
 //	ARGV  1 the highest number that may go  2 the time before which they were accepted,
@@ -424,7 +423,7 @@ func (l *Log) states(ctx context.Context, topics []string) ([]delivery.TopicStat
 	for i, key := range topics {
 		state, err := l.readState(ctx, key, found[i])
 		switch {
-		case errors.Is(err, ErrDamaged): // it was told
+		case errors.Is(err, ErrDamaged): // it was logged
 		case err != nil:
 			return nil, err
 		case state.Head > 0:
@@ -477,7 +476,7 @@ func (l *Log) readState(ctx context.Context, key string, f foundState) (delivery
 	}
 	state.First = state.Head + 1
 	if len(first) > 0 {
-		// What was appended after the state was read does not count.
+		// Notifications appended after the state was read do not count.
 		if seq, err := (entry{id: first[0].ID}).place(); err == nil {
 			state.First = min(state.First, delivery.Seq(seq))
 		}
@@ -511,6 +510,6 @@ func decodeState(key string, fields []any) (state delivery.TopicState, err error
 	if digest := text(4); digest != "" && copy(state.Last.Digest[:], digest) != len(digest) {
 		return state, fmt.Errorf("%w: a digest of %d bytes", ErrDamaged, len(digest))
 	}
-	state.Bytes, _ = strconv.ParseInt(text(5), 10, 64) // what cannot be read counts as the scripts count it: for nothing
+	state.Bytes, _ = strconv.ParseInt(text(5), 10, 64) // an unreadable size counts for nothing, as in the scripts
 	return state, nil
 }

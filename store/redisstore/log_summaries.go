@@ -94,8 +94,7 @@ func (l *Log) times(ctx context.Context, ask func() ([]redis.XMessage, error)) (
 	return found, l.db.engine.failed(ctx, err)
 }
 
-// summaries adds what the entries of the times tell to the list. What cannot be read
-// is told, and left out.
+// summaries adds the entries of the times to the list. Unreadable ones are logged, and left out.
 func (l *Log) summaries(
 	ctx context.Context, key string, entries []redis.XMessage, list []delivery.Summary,
 ) ([]delivery.Summary, error) {
@@ -116,8 +115,8 @@ func (l *Log) summaries(
 	return list, nil
 }
 
-// note reads the summary of an entry from the log itself. It is not there where it was
-// trimmed meanwhile, or is damaged, which is told.
+// note reads the summary of an entry from the log itself. It is missing if the entry was trimmed
+// meanwhile, or is damaged, which is logged.
 func (l *Log) note(ctx context.Context, key, id string) (s delivery.Summary, there bool, err error) {
 	e := l.db.engine
 	value, err := e.run(ctx, noteScript, []string{e.keys.log(key)}, id)

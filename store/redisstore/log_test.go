@@ -81,8 +81,8 @@ func wantListed(t *testing.T, db *redisstore.DB, topic string, want int) {
 	}
 }
 
-// TestDamagedSummaries: one that cannot be read is read from the log itself, and told and left
-// out where that is damaged, too.
+// TestDamagedSummaries: an unreadable summary is read from the log itself, and logged and left out
+// where that is damaged, too.
 func TestDamagedSummaries(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -63,7 +63,7 @@ func TestATopicThatWasTrimmedToNothingKeepsItsHeadAlone(t *testing.T) {
 	}
 }
 
-// TestADamagedHead is told, in every way of asking, and stands in the way of no other topic.
+// TestADamagedHead expects an error from every way of asking, and no effect on other topics.
 func TestADamagedHead(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(t *testing.T, w *world, key string){
@@ -97,7 +97,7 @@ func TestADamagedHead(t *testing.T) {
 	}
 }
 
-// wantDamaged wants an error that is for good: whoever asks for many looks for the one.
+// wantDamaged wants a permanent error: a caller that asks for many looks for the one.
 func wantDamaged(t *testing.T, err error) {
 	t.Helper()
 	wantError(t, err, redisstore.ErrDamaged)

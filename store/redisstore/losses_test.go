@@ -36,7 +36,7 @@ func (l *told) String() string {
 
 func (l *told) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// wantEmptied waits until a loss was told so often, once each.
+// wantEmptied waits until a loss was reported so often, once each.
 func wantEmptied(t *testing.T, k *keeper, log *told, reg *prometheus.Registry, times int) {
 	t.Helper()
 	eventually(t, func() error {
@@ -79,7 +79,7 @@ func TestANodeIsEmptied(t *testing.T) {
 	wantEmptied(t, k, log, reg, 1)
 }
 
-// What is lost is told once, also where the process did not have the shard at that moment.
+// A loss is reported once, also where the process did not have the shard at that moment.
 func TestAShardIsEmptied(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)

@@ -59,8 +59,7 @@ func TestANewcomerCountsForLess(t *testing.T) {
 	waitParts(t, map[*keeper]int{k: subscription.Shards})
 }
 
-// What was written before the server's clock went back does not count for longer than
-// the longest takeover.
+// Records written before the server's clock went back count for no longer than the longest takeover.
 func TestTheServersClockGoesBack(t *testing.T) {
 	t.Parallel()
 	const longest = 5 * time.Minute

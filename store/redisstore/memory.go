@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// fullness is whether the server's memory is full: what grows is refused then, and
-// all else goes on, so that nothing but this tells.
+// fullness holds whether the server's memory is full. Then growing changes are refused and all others
+// go on, so that only this shows it.
 type fullness struct {
 	mu    sync.Mutex
 	since time.Time // guarded by mu: of the first refusal; zero: what grows is let in

@@ -34,8 +34,8 @@ type silence struct {
 	since map[string]time.Time // by process. Owned by mu.
 }
 
-// patienceWith is how long the others may take to say that they have a question; whom
-// nobody has asked for silentFor is forgotten.
+// patienceWith is how long each of the others may take to confirm a question. One that got no question
+// for silentFor is forgotten.
 func (s *silence) patienceWith(others []string) map[string]time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,8 +146,8 @@ if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KE
 return 1
 `, false)
 
-// pop takes the oldest message from a list, and waits for one if there is none. It heeds
-// the end of ctx only as it begins: whoever waits long is woken by a message.
+// pop takes the oldest message from a list, and waits for one if the list is empty. It looks at ctx
+// only as it begins: a long wait is ended by a message.
 func (p *Peers) pop(ctx context.Context, list string, block time.Duration) (message string, there bool, err error) {
 	e := p.db.engine
 	if err := ctx.Err(); err != nil {
@@ -205,7 +205,7 @@ func parseAsked(message string) (q asked, err error) {
 	return q, nil
 }
 
-// What an answer is: the text itself, or why there is none.
+// The kinds of an answer: the text itself, or the reason for its absence.
 const (
 	isTaken  = "taken" // it comes later; the text is empty
 	isAnswer = "answer"

@@ -19,11 +19,10 @@ var errNoAnswer = fmt.Errorf("%w: no answer in time", subscription.ErrUnavailabl
 // errGone: it ended, or was silent for its Takeover, after it was asked.
 var errGone = fmt.Errorf("%w: it has ended without an answer", subscription.ErrUnavailable)
 
-// Ask puts a question to every other process that shares the work on the store, and calls
-// heard once for each, one at a time: with its answer, or with the error for which there is
-// none. It returns when all were heard, at the latest soon after ctx ends or when maxAsk is
-// over. An error is for a question that reached nobody; heard was not called then. A process
-// that does not run Shards.Run can ask, too.
+// Ask puts a question to every other process that shares the work on the store, and calls heard once
+// for each, one at a time: with its answer, or with an error in its place. It returns when all were
+// heard, at the latest soon after ctx ends or when maxAsk is over. It returns an error if the question
+// reached no process; heard was not called then. A process that does not run Shards.Run can ask, too.
 func (p *Peers) Ask(
 	ctx context.Context, question []byte, heard func(process string, answer []byte, err error),
 ) error {
@@ -60,8 +59,8 @@ var never = time.Unix(1<<40, 0)
 type waiting struct {
 	peers *Peers
 	heard func(process string, answer []byte, err error)
-	// left are those that were asked and not heard of, and until when each is to say that it
-	// has the question.
+	// left are the asked processes without an answer yet, and until when each is to confirm that it has
+	// the question.
 	left map[string]time.Time
 }
 
@@ -114,7 +113,7 @@ func (w *waiting) collect(ctx context.Context, answers string) {
 	}
 }
 
-// take hears one answer. What is none, or of nobody who was asked, is not heeded.
+// take hears one answer. It ignores garbage, and answers of processes that were not asked.
 func (w *waiting) take(message string) {
 	a, err := parseAnswered(message)
 	if _, awaited := w.left[a.process]; err != nil || !awaited {

@@ -26,7 +26,7 @@ func (p *Peers) Serve(ctx context.Context, answer func(ctx context.Context, ques
 		backoff.WithInitialInterval(listenFirst), backoff.WithMaxInterval(listenMax), backoff.WithMaxElapsedTime(0))
 	for {
 		select {
-		case slots <- struct{}{}: // what nobody is there to answer waits where it is
+		case slots <- struct{}{}: // questions beyond the free slots wait where they are
 		case <-ctx.Done():
 			return nil
 		}
@@ -93,7 +93,7 @@ func (s *serving) interrupt() {
 	_, _ = s.peers.db.engine.run(ctx, pushScript, []string{s.list}, "", lasts(0), maxWaiting)
 }
 
-// reply answers one question. What is none is not heeded.
+// reply answers one question, and ignores garbage.
 func (s *serving) reply(ctx context.Context, message string) {
 	e := s.peers.db.engine
 	q, err := parseAsked(message)

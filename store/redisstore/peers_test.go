@@ -182,8 +182,8 @@ func wantPeers(t *testing.T, w *world) {
 	}
 }
 
-// TestOneDoesNotAnswer: one that hangs, or one that is not told to answer, is heard of as the question
-// ends, and holds up nobody's answer.
+// TestOneDoesNotAnswer: a process that hangs, or that does not serve answers, is reported when the
+// question ends, and holds up no other answer.
 func TestOneDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -214,7 +214,7 @@ func TestOneDoesNotAnswer(t *testing.T) {
 	})
 	close(release)
 
-	// Questions that nobody took wait no longer than their askers.
+	// Questions that no process took wait no longer than their askers.
 	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_ = w.db.Peers().Ask(ctx, nil, func(string, []byte, error) {})
@@ -225,8 +225,8 @@ func TestOneDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestSilenceIsBrief: who does not take a question is not waited for until that ends, and is
-// remembered until he answers one; who has taken it is, however long he needs.
+// TestSilenceIsBrief: a process that does not take a question is not waited for until the end, and is
+// remembered until it answers one. One that has taken it is waited for, however long it needs.
 func TestSilenceIsBrief(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -276,7 +276,7 @@ func TestOneEndsWhileItIsAsked(t *testing.T) {
 	})
 	go func() {
 		<-ended
-		all[1].gate.close() // it is cut off: nobody hears of its end
+		all[1].gate.close() // it is cut off: its end goes unheard
 	}()
 	words := ask(t, t.Context(), w.db, "?") // for maxAsk, if it had to wait
 	good := all[0].db.Peers().Self()
@@ -290,8 +290,8 @@ func TestOneEndsWhileItIsAsked(t *testing.T) {
 	end()
 }
 
-// TestGreatAnswers: what is within the bounds arrives, what is beyond is an error on its side
-// of the question.
+// TestGreatAnswers: an answer within the bounds arrives; one beyond is an error on its side of the
+// question.
 func TestGreatAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -42,12 +42,12 @@ for i = 1, n do redis.call('HSET', KEYS[1], ARGV[3 + i], records[i]) end
 return counts
 `)
 
-// fetchedScript forgets a ping, unless there is another for its topic.
+// fetchedScript forgets a ping, unless a newer one waits for its topic.
 //
 //	KEYS  1 waiting
 //	ARGV  1 the topic's key  2 the ping's count
 //
-// It returns the record of the other one, which is forgotten if it is none.
+// It returns the record of the newer one, which is forgotten if it is unreadable.
 var fetchedScript = shrinks("fetched", `
 local record = redis.call('HGET', KEYS[1], ARGV[1])
 if not record then return false end

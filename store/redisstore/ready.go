@@ -80,8 +80,8 @@ func (e *engine) primaries(ctx context.Context, look func(ctx context.Context, s
 	}
 }
 
-// refusal tells trouble that may pass, which is ErrUnavailable, from what a start
-// should not wait for.
+// refusal separates trouble that may pass, which is ErrUnavailable, from errors that a start should
+// not wait for.
 func (e *engine) refusal(ctx context.Context, err error) error {
 	_, answered := errors.AsType[redis.Error](err)
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
@@ -265,13 +265,13 @@ func (f facts) warnings() (list []string) {
 // format is the number of the layout of keys and records. Format 1 was never released.
 const format = "2"
 
-// identityScript makes the store where there is none, and says which it is. It tells
-// the processes of it, which proves at the start that this user may.
+// identityScript makes the store if it is missing, and returns its identity. It rings the bell, which
+// proves at the start that this user may.
 //
 //	KEYS  1 store
 //	ARGV  1 the format  2 the id of a new store  3 the time  4 the bell's channel
 //
-// It returns {id, format}. It does not wait for replicas, as what is stored later does.
+// It returns {id, format}. It does not wait for replicas, unlike later writes.
 var identityScript = newScript("identify the store", "#!lua flags=allow-oom\n", `
 if redis.call('EXISTS', KEYS[1]) == 0 then
   redis.call('PUBLISH', ARGV[4], 'm')
@@ -280,9 +280,9 @@ end
 return redis.call('HMGET', KEYS[1], 'id', 'format')
 `, false)
 
-// identity looks whether the store is still the one that it was, and of this format. One
-// that is gone is made anew, and another is gone on with: both mean that what was acknowledged
-// before is lost, which the operator is told.
+// identity checks that the store is still the same one, and of this format. A missing store is made
+// anew, and with another store the process goes on. Both mean that acknowledged data is lost, which is
+// logged.
 func (e *engine) identity(ctx context.Context) error {
 	value, err := e.run(ctx, identityScript, []string{e.keys.store()},
 		format, uuid.NewString(), time.Now().UTC().Format(time.RFC3339), e.keys.bell())

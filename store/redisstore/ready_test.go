@@ -221,7 +221,7 @@ carillon_redis_emptied_total 1
 # TYPE carillon_redis_warnings gauge
 carillon_redis_warnings 1
 `), "carillon_redis_emptied_total", "carillon_redis_warnings"))
-	// The store works on, and the same news is not told again.
+	// The store works on, and the same news is not logged again.
 	ready(t, db)
 	wantWarnings(t, db, "the store was found emptied")
 	r := request(1)

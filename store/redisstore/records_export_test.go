@@ -12,9 +12,9 @@ import (
 	"carillon/topic"
 )
 
-// DecodeAll reads the text as each kind of record and name that a store has. What can be
-// read must be the same when it is written and read again; what cannot is ErrDamaged. The
-// other two texts stand beside it where there are several, as an entry's body.
+// DecodeAll reads the text as each kind of record and name that a store has. A readable record must be
+// the same when it is written and read again; any other is ErrDamaged. The other two texts stand
+// beside it where a record has several, as an entry's body.
 func DecodeAll(text, name, beside string) error {
 	var id subscription.ID
 	return errors.Join(

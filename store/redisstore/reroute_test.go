@@ -8,8 +8,8 @@ import (
 	"carillon/subscription"
 )
 
-// A master that dies and never returns is replaced by its replica: calls find the way to it,
-// though no node tells them.
+// A master that dies and never returns is replaced by its replica: calls find the way to it, without a
+// redirect from any node.
 func TestADeadMasterIsReplaced(t *testing.T) {
 	t.Parallel()
 	masters, _ := redistest.ReplicatedCluster(t, "cluster-node-timeout 1000", "cluster-require-full-coverage no")

@@ -74,9 +74,8 @@ const restoreBytes = 4 << 20
 // errNumber: a sequence number that no log can have.
 var errNumber = errors.New("it is not a sequence number of a log")
 
-// PutTopics stores the heads of logs and what is remembered of the last
-// notifications. A log whose head is above stays as it is. What is appended next
-// to such a log has a number above the head, not the next one.
+// PutTopics stores the heads of logs and the remembered last notifications. A log whose head is above
+// stays unchanged. The next number of such a log is above the head, not the next one.
 func (r *Restore) PutTopics(ctx context.Context, topics []delivery.TopicState) error {
 	e := r.db.engine
 	for some := range slices.Chunk(topics, topicsStep) {
@@ -158,8 +157,8 @@ func putNote(key string, n *delivery.Notification, log, times, head, bytes strin
 	}}
 }
 
-// putLogs notes that the topics have logs, and then makes the calls. done tells
-// which of them returned 1.
+// putLogs records that the topics have logs, and then makes the calls. done reports which of them
+// returned 1.
 func (r *Restore) putLogs(ctx context.Context, topics []string, calls []call) (done []bool, err error) {
 	e := r.db.engine
 	if err := ctx.Err(); err != nil {

@@ -114,7 +114,7 @@ func TestRestoreIntoALog(t *testing.T) {
 	if got := states(t, w.db)[topicURL]; got.First != 1 || got.Head != 7 || got.Last != lastOf(more[1]) {
 		t.Errorf("got %+v, want 1 to 7", got)
 	}
-	// What was trimmed away comes back.
+	// Trimmed notifications come back.
 	trim(t, w.db.Log(), topicURL, 8, begin.Add(time.Hour))
 	wantLog(t, w)
 	must(t, restore.PutNotifications(t.Context(), more[:1]))

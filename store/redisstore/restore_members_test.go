@@ -33,7 +33,7 @@ func TestRestoreMembers(t *testing.T) {
 	}
 	old := members[0]
 	old.Expires, old.Settled = old.Expires.Add(time.Hour), 99999
-	must(t, r.PutMembers(t.Context(), []delivery.Member{old})) // what is there is overwritten
+	must(t, r.PutMembers(t.Context(), []delivery.Member{old})) // the present record is overwritten
 	for range 2 {
 		must(t, r.PutMembers(t.Context(), members))
 	}

@@ -22,7 +22,7 @@ type schedule struct {
 	trouble  time.Time // since when
 	failures int       // how many since then
 	mercy    time.Time // until when others may find back to a server that was away
-	proven   bool      // one succeeded, so that Sure was told
+	proven   bool      // one succeeded, so that Sure was called
 	renewal  time.Time // when the last one that succeeded was sent
 }
 
@@ -186,9 +186,9 @@ func (t tidings) tell(log *slog.Logger) {
 	}
 }
 
-// afterRenewal applies the answer to a renewal. The error is that of one that leaves
-// open whether the shard is still this process's. reached tells that another server of a
-// Cluster has answered.
+// afterRenewal applies the answer to a renewal. The error is that of a renewal that leaves open
+// whether the shard is still this process's. reached reports that another server of a Cluster has
+// answered.
 func (k *keeper) afterRenewal(a *answer, l *lease, sent time.Time, reached bool, news *tidings) error {
 	switch {
 	case a.err != nil:
@@ -215,8 +215,8 @@ func (k *keeper) afterRenewal(a *answer, l *lease, sent time.Time, reached bool,
 	return nil
 }
 
-// gone notes that nothing is left of a shard that this process had: its server has
-// lost its data. It was told already where the store was found emptied since.
+// gone records that nothing is left of a shard that this process had: its server has lost its data.
+// That was logged already where the store was found emptied since.
 func (k *keeper) gone(s subscription.Shard, news *tidings) {
 	if k.engine.emptiedAt().Before(k.leases[s].renewed) {
 		news.gone = append(news.gone, s)
@@ -256,10 +256,10 @@ func (k *keeper) failed(r round, err error) {
 	}
 }
 
-// vouch reports until when nobody else can own what was gained. The leases are
-// counted from before they were asked for; the margin is for clocks that run
-// at different rates. Doubted are those that were not renewed now, and what is another's
-// and not lost yet. It returns how many are sure.
+// vouch calls Sure with the time until which no other process can own the gained shards. The leases
+// are counted from before they were requested; the margin is for clocks that run at different rates.
+// Doubted are shards without a renewal in this round, and those of another process that are not lost
+// yet. It returns how many are sure.
 func (k *keeper) vouch(sent time.Time) (sure int) {
 	var doubted []subscription.Shard
 	for s := range k.leases {
@@ -318,7 +318,7 @@ func (k *keeper) answered(a *answer, sent time.Time, news *tidings) {
 		if l.epoch == a.epoch && l.phase == givenUp {
 			if l.silent = a.err != nil; !l.silent {
 				l.forget()
-				l.known = false // others were told of it first
+				l.known = false // others heard of it first
 			}
 		}
 	}

@@ -48,21 +48,21 @@ func newScript(name, head, body string, changes bool) *script {
 
 // fresh stands before every script.
 //
-// run() is the identity of the server process and of its time as a master: another one
-// may have lost the end of what this store was told is durable, and so may this
-// one where it was a replica in between. Every append asks for it: to go through all of the
-// text by a pattern would take more than an eighth of its time.
+// run() is the identity of the server process and of its time as a master. Another one may have lost
+// the end of the data that this store counts as durable, and so may this one where it was a replica in
+// between. Every append calls run, so it must be quick: a pattern over the whole text would take more
+// than an eighth of an append's time.
 //
-// fresh(last) is a number to go on from under a new
-// identity, or for a key that is not there: it is not below any number that was given
-// before, lost or not, as long as the clock of the servers does not go back behind the
-// beginning of the one before, and numbers are not given out at more than 65,536
-// a second for all of its life. Where last, the one that was kept, shows that the clock did
-// go back, fresh goes on 2^26 above it: then it is enough that what was lost are fewer
-// numbers than that, all of the identity that gave the last. It does not jump always, as numbers would
-// run ahead of the clock where servers change often, and that would be no help any more to a log
-// that is lost whole. now() is the time in milliseconds. size(note, summary, body)
-// is what a notification counts for in the bytes of its log, and sum(bytes, more) is more than what a head has of them.
+// fresh(last) is a number to go on from under a new identity, or for a missing key. It is not below
+// any number that was given before, lost or not. That holds as long as the clock of the servers does
+// not go back behind the beginning of the one before, and no more than 65,536 numbers a second are
+// given over its life. Where last, the kept number, shows that the clock did go back, fresh goes on
+// 2^26 above it. Then it is enough that fewer numbers than that were lost, all of the identity that
+// gave the last. It does not always jump, as numbers would run ahead of the clock where servers change
+// often, and would not help a log that is lost whole.
+//
+// now() is the time in milliseconds. size(note, summary, body) is what a notification counts for in
+// the bytes of its log, and sum(bytes, more) adds more to the bytes in a head.
 const fresh = `
 local function run()
   local info = redis.call('INFO', 'server', 'replication')
@@ -193,9 +193,9 @@ func (e *engine) pipeline(
 // what the caller has left if that is less, so that the answer is heard.
 const replicaTime = 3 * time.Second
 
-// await adds to a pipeline that its changes reach the replicas that the
-// configuration asks for: on the same connection, as WAIT is about what that one has
-// changed. received tells, after the pipeline has run, whether they did.
+// await adds to a pipeline a wait until its changes reach the configured replicas. It uses the same
+// connection, as WAIT is about the changes of that one. received reports, after the pipeline has run,
+// whether they did.
 func (e *engine) await(ctx context.Context, pipe redis.Pipeliner, changes bool) (received func() error) {
 	want := int64(e.cfg.Replicas)
 	if want == 0 || !changes {

@@ -13,23 +13,21 @@ var _ delivery.Shards = (*Shards)(nil)
 
 var errRunning = errors.New("it runs already")
 
-// Run implements delivery.Shards. The process joins those that share the store,
-// takes its fair part of the shards, and hands back what is more than that
-// when others come. A process that is not heard of for Config.Takeover loses its
-// shards to the others; it learns of it as soon as it is back, at the latest when its
-// next Save is refused. A server that was restarted or replaced may have lost the
-// end of what it acknowledged: every shard is then lost and gained again, under a
-// fresh epoch, so that it is read anew.
+// Run implements delivery.Shards. The process joins those that share the store, takes its fair part of
+// the shards, and hands back the surplus when others come. A process that is silent for
+// Config.Takeover loses its shards to the others. It learns of that as soon as it is back, at the
+// latest when its next Save is refused. A server that was restarted or replaced may have lost the end
+// of its acknowledged data: every shard is then lost and gained again, under a fresh epoch, so that it
+// is read anew.
 //
-// Sure is by the monotonic clock, which stands still while a machine is suspended:
-// a process that comes back from that may begin attempts that the new owner makes
-// too, until its first renewal.
+// Sure is by the monotonic clock, which stands still while a machine is suspended. A process that
+// comes back from that may begin attempts that the new owner makes too, until its first renewal.
 //
-// While the server is away nothing is lost; Sure is not told any later time, so
-// that the Holder begins nothing once others might own the shards.
+// While the server is away nothing is lost. Sure is not called with a later time, so that the Holder
+// begins nothing once others might own the shards.
 //
-// Sure is called beside Gained and Lost, which may take long. When ctx ends, Run
-// gives the server a few seconds to take the shards back after the last Lost.
+// Sure is called beside Gained and Lost, which may take long. When ctx ends, Run gives the server a
+// few seconds to take the shards back after the last Lost.
 func (s *Shards) Run(ctx context.Context, h delivery.Holder) error {
 	wake, ok := s.db.sharing.begin()
 	if !ok {

@@ -25,7 +25,7 @@ func (e EvictionError) Error() string {
 		"is full; set it by CONFIG SET maxmemory-policy noeviction and in redis.conf, or allow eviction and lose them", e.Policy)
 }
 
-// evicts tells that the settings were read, and the policy is refused.
+// evicts reports whether the settings were read, and the policy is refused.
 func evicts(err error) bool {
 	_, ok := errors.AsType[EvictionError](err)
 	return ok
@@ -82,7 +82,7 @@ func (u *URL) plainSlip(ctx context.Context, err error) error {
 	if _, answered := errors.AsType[redis.Error](err); answered {
 		return nil
 	}
-	// What nobody listens to, and silence, have reasons of their own.
+	// A refused connection, and silence, have reasons of their own.
 	if operation, ok := errors.AsType[*net.OpError](err); ok && operation.Op == "dial" {
 		return nil
 	}
@@ -99,9 +99,9 @@ func (u *URL) plainSlip(ctx context.Context, err error) error {
 // greetingTime bounds the wait for what a server says unasked.
 const greetingTime = 300 * time.Millisecond
 
-// greeting returns what a server says before it closes a connection on which nothing was
-// asked: why it takes none from here, or none now. Who had written to it already got
-// a broken pipe instead. It is empty where err has another reason.
+// greeting returns the text that a server sends before it closes a connection without a request: why
+// it takes none from here, or none now. A client that had written to it already got a broken pipe
+// instead. It is empty where err has another reason.
 func (u *URL) greeting(ctx context.Context, err error) (said string) {
 	_, answered := errors.AsType[redis.Error](err)
 	operation, broken := errors.AsType[*net.OpError](err)
@@ -124,7 +124,7 @@ func (u *URL) greeting(ctx context.Context, err error) (said string) {
 	return said
 }
 
-// alerted: the other side told, by TLS, why it does not go on.
+// alerted reports whether the other side sent its reason by a TLS alert.
 func alerted(err error) bool {
 	operation, ok := errors.AsType[*net.OpError](err)
 	return ok && operation.Op == "remote error"
@@ -141,7 +141,7 @@ func probe(ctx context.Context, addr string, look func(net.Conn) bool) bool {
 	return conn.SetDeadline(time.Now().Add(dialTime)) == nil && look(conn)
 }
 
-// speaksPlain: Redis answers there without TLS. It is told nothing.
+// speaksPlain: Redis answers there without TLS. It gets no secret.
 func speaksPlain(ctx context.Context, addr string) bool {
 	return probe(ctx, addr, func(conn net.Conn) bool {
 		if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
@@ -153,8 +153,8 @@ func speaksPlain(ctx context.Context, addr string) bool {
 	})
 }
 
-// speaksTLS: somebody answers a TLS handshake there. Who it is is not verified, as it
-// is told nothing.
+// speaksTLS: a server answers a TLS handshake there. Its identity is not verified, as it gets no
+// secret.
 func speaksTLS(ctx context.Context, addr string) bool {
 	return probe(ctx, addr, func(conn net.Conn) bool {
 		err := tls.Client(

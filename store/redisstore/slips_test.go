@@ -42,8 +42,7 @@ func TestReadyRefusesSlips(t *testing.T) {
 	}
 }
 
-// A server that hangs may answer later: the handshake that it does not answer is
-// tried again, and told.
+// A server that hangs may answer later: the handshake without an answer is tried again, and reported.
 func TestReadyTellsOfAHandshake(t *testing.T) {
 	t.Parallel()
 	files := redistest.NewTLS(t)
@@ -98,7 +97,7 @@ func TestURLInLogs(t *testing.T) {
 	}
 }
 
-// A server that closes a connection says why before anything was asked: the reason is told.
+// A server that closes a connection at once gives a reason: the error has it.
 func TestReadyTellsWhatTheServerSaid(t *testing.T) {
 	t.Parallel()
 	t.Run("protected mode", func(t *testing.T) {

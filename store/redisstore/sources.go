@@ -55,7 +55,7 @@ var deleteSourceScript = shrinks("delete Source", `
 return redis.call('HDEL', KEYS[1], ARGV[1])
 `)
 
-// Add implements source.Store. What cannot be read is no Source, and is written over.
+// Add implements source.Store. An unreadable record is no Source, and is overwritten.
 func (s *Sources) Add(ctx context.Context, one source.Source) error {
 	return s.about("add Source", one.Name, s.add(ctx, one))
 }
@@ -86,7 +86,7 @@ func (s *Sources) Replace(ctx context.Context, one source.Source) error {
 	return s.about("replace Source", one.Name, s.ofOne(ctx, replaceSourceScript, one.Name, encodeSource(one)))
 }
 
-// Delete implements source.Store. What cannot be read is taken away, too.
+// Delete implements source.Store. An unreadable record is removed, too.
 func (s *Sources) Delete(ctx context.Context, name string) error {
 	return s.about("delete Source", name, s.ofOne(ctx, deleteSourceScript, name))
 }

@@ -278,7 +278,7 @@ func requestOf(field, record string) (subscription.Request, error) {
 	return decodeRequest(id, record)
 }
 
-// Request implements subscription.Store. One that cannot be read is none.
+// Request implements subscription.Store. An unreadable one counts as missing.
 func (s *Subscriptions) Request(ctx context.Context, id subscription.ID) (subscription.Request, error) {
 	key := s.db.engine.keys.requests(subscription.ShardOf(id))
 	r, err := read(ctx, s.db.engine, key, id, decodeRequest)
@@ -324,8 +324,8 @@ func (s *Subscriptions) Remove(ctx context.Context, sub subscription.Subscriptio
 	return value == int64(1), about("remove subscription", sub.ID, err)
 }
 
-// Get implements subscription.Store. A subscription that cannot be read is none:
-// whoever subscribes again must find the way free.
+// Get implements subscription.Store. An unreadable subscription counts as missing: a new one must find
+// the way free.
 func (s *Subscriptions) Get(ctx context.Context, id subscription.ID) (subscription.Subscription, error) {
 	key := s.db.engine.keys.subs(subscription.ShardOf(id))
 	sub, err := read(ctx, s.db.engine, key, id, decodeSubscription)

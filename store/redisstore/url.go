@@ -114,8 +114,8 @@ func parseURL(text string) (*URL, error) {
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
-	// What stands behind an unencoded / or ? may be part of a password. It must
-	// not be taken for a path or a parameter, and told.
+	// The part behind an unencoded / or ? may belong to a password. It must not be taken for a path or a
+	// parameter, and printed.
 	if strings.Contains(path, "@") || strings.Contains(query, "@") {
 		return nil, errors.New("user and password must have / ? @ and other special characters percent-encoded")
 	}
@@ -185,8 +185,8 @@ func (u *URL) hosts(hosts string) error {
 	return nil
 }
 
-// hostPort checks a host and gives it the port if it has none. It tells nothing of
-// what it was given, as that may be a password in the wrong place.
+// hostPort checks a host and gives it the port if it has none. Its errors leave out the given text, as
+// that may be a password in the wrong place.
 func hostPort(host, port string) (string, error) {
 	name, number, err := net.SplitHostPort(host)
 	if err != nil {
