@@ -506,7 +506,7 @@ func TestRefreshAfterTrouble(t *testing.T) {
 	}
 }
 
-// However many requests are reported at once, none is missed, and a report never waits.
+// However many requests are reported at once, all arrive, and a report never waits.
 func TestManyRequested(t *testing.T) {
 	inTowns(t, func(t *testing.T, store *shared, a, b *town) {
 		const requests = 10_000

@@ -84,7 +84,7 @@ func call(method reflect.Value) {
 	}
 }
 
-// Outcomes are told by their errors, however these are wrapped.
+// Outcomes are recognized by their errors, however these are wrapped.
 func TestOutcomes(t *testing.T) {
 	for _, tt := range []struct {
 		err  error

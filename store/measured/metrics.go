@@ -34,7 +34,7 @@ const (
 	unavailable outcome = "unavailable"
 	// fenced: the shard belongs to another process by now.
 	fenced outcome = "fenced"
-	// ended: whoever called did not want it any more.
+	// ended: the caller did not want it any more.
 	ended outcome = "ended"
 	// failed: anything else.
 	failed outcome = "failed"

@@ -13,7 +13,7 @@ import (
 	"carillon/topic"
 )
 
-// silent is an engine that has nothing, and fails as it is told.
+// silent is an empty engine that fails with a given error.
 type silent struct{ err error }
 
 // silentSources is such a store of Sources.

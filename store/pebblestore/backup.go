@@ -22,9 +22,9 @@ import (
 //	…               the files of the store, as Pebble's Checkpoint has them
 //	backup.sha256   the sums of all files before it, as sha256sum writes them
 //
-// What has no last entry was cut off. The first two names lie in a directory that
-// was restored until it is opened first, which raises its numbers (raiseNumbers),
-// whoever has unpacked it.
+// A stream without the last entry was cut off. The files of the first and last name lie in a restored
+// directory until it is first opened, which raises its numbers (raiseNumbers), by whatever tool it was
+// unpacked.
 const (
 	backupHead    = "backup.json"
 	backupSums    = "backup.sha256"
@@ -32,7 +32,7 @@ const (
 	backupVersion = 1
 )
 
-// Bounds of a backup, so that a stream that is none is refused soon.
+// Bounds of a backup, so that any other stream is soon refused.
 const (
 	maxBackupHead  = 64 << 10
 	maxBackupFiles = 1 << 20
@@ -71,10 +71,10 @@ type backupFile struct {
 	size int64
 }
 
-// Backup holds the state of the store: everything that was acknowledged before the
-// call is in it, and what is acknowledged meanwhile may be. Close it. It is
-// ErrBackupRuns while another is held, and ErrUnavailable with little room on the
-// disk: what is held takes its space also when the store needs it no more.
+// Backup holds the state of the store: everything that was acknowledged before the call is in it, and
+// later changes may be. The caller closes it. It is ErrBackupRuns while another is held, and
+// ErrUnavailable with little room on the disk: a held state takes its space also when the store needs
+// it no more.
 func (db *DB) Backup(ctx context.Context, program string) (*Backup, error) {
 	if err := db.engine.enter(ctx); err != nil {
 		return nil, fmt.Errorf("make a backup: %w", err)
@@ -98,8 +98,7 @@ func (db *DB) Backup(ctx context.Context, program string) (*Backup, error) {
 // hold makes the files.
 func (b *Backup) hold() error {
 	e, fsys := b.db.engine, b.db.engine.space.fs
-	// Nobody else may look into it. A part of one that could not be removed is gone
-	// first.
+	// Other users may not look into it. A leftover that could not be removed before goes first.
 	if err := errors.Join(fsys.RemoveAll(b.dir), fsys.MkdirAll(b.dir, 0o700)); err != nil {
 		return unavailable(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"carillon/store/pebblestore"
 )
 
-// FuzzBackup: whatever is called a backup, it is one or there is an error that says what is
-// wrong with it; and a restore agrees, and leaves nothing of what is none.
+// FuzzBackup: any stream is a backup, or there is an error that names the fault. A restore agrees, and
+// leaves nothing of a refused stream.
 func FuzzBackup(f *testing.F) {
 	disk := vfs.NewMem()
 	db, err := pebblestore.Open(pebblestore.Config{Dir: "var/store", FS: disk, MemTableBytes: 1 << 20})
@@ -45,7 +45,7 @@ func FuzzBackup(f *testing.F) {
 	})
 }
 
-// known tells the errors that say what is wrong with a backup.
+// known reports whether an error names the fault of a backup.
 func known(err error) bool {
 	for _, k := range []error{pebblestore.ErrNoBackup, pebblestore.ErrBackupCutOff, pebblestore.ErrBackupDamaged, pebblestore.ErrNewer} {
 		if errors.Is(err, k) {

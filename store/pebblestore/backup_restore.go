@@ -30,12 +30,12 @@ type Restored struct {
 	Damaged int
 }
 
-// RestoreBackup makes a store of a backup in cfg.Dir, which is empty, or not there,
-// or has what a restore that was cut short has left. The store is opened once,
-// read to its end, and closed. On an error nothing of it stays.
+// RestoreBackup makes a store of a backup in cfg.Dir, which is empty, or missing, or has the leftovers
+// of a restore that was cut short. The store is opened once, read to its end, and closed. On an error
+// nothing of it stays.
 //
-// What was acknowledged since the backup was made is not in it. Numbers that may
-// have been given since are not given again: see raiseNumbers.
+// Changes acknowledged after the backup are not in it. Numbers that may have been given since are not
+// given again: see raiseNumbers.
 func RestoreBackup(ctx context.Context, cfg Config, from io.Reader) (done Restored, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -234,10 +234,9 @@ func (db *DB) afterRestore(now int64) error {
 	return errors.Join(fsys.Remove(head), syncDir(fsys, dir))
 }
 
-// raiseNumbers has every number that is given from now on be above all that can have
-// been given since the store was as it is: sequence numbers, epochs, the count
-// of pings. Nobody who has kept one of those (an export, say) takes one
-// notification for another.
+// raiseNumbers lifts every number given from now on above all that can have been given since the
+// store's state: sequence numbers, epochs, the count of pings. So a party that has kept one of those
+// (an export, say) never takes one notification for another.
 func (db *DB) raiseNumbers(now int64) error {
 	e := db.engine
 	floor := max(db.pings.count, db.floor)

@@ -108,9 +108,9 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// Numbers that the store can have given since the backup are not given again: not
-// sequence numbers, not epochs. It is so once, however often the store is opened,
-// and also if somebody else has unpacked the backup.
+// Numbers that the store can have given since the backup are not given again: neither sequence numbers
+// nor epochs. That happens once, however often the store is opened, and also if another tool has
+// unpacked the backup.
 func TestRestoredNumbers(t *testing.T) {
 	disk := vfs.NewMem()
 	db := openOn(t, disk)

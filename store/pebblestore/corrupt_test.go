@@ -57,8 +57,8 @@ func corruptGap(n int) delivery.Gap {
 
 func seqBytes(seq delivery.Seq) string { return string(binary.AppendUvarint(nil, uint64(seq))) }
 
-// TestBadBlock flips one bit of a table file, in the block of one kind of record.
-// What is in other blocks is served, and nothing that is called fails for ever.
+// TestBadBlock flips one bit of a table file, in the block of one kind of record. Other blocks are
+// served, and no call fails for ever.
 func TestBadBlock(t *testing.T) {
 	whole := vfs.NewMem()
 	fillMany(t, whole)
@@ -262,7 +262,7 @@ func badSubscription(t *testing.T, db *pebblestore.DB) {
 	}
 }
 
-// TestBadBlockIsRenewed: what cannot be read is made whole by the next subscribe request.
+// TestBadBlockIsRenewed: the next subscribe request replaces an unreadable record.
 func TestBadBlockIsRenewed(t *testing.T) {
 	disk := vfs.NewMem()
 	fillMany(t, disk)
@@ -457,8 +457,8 @@ func TestBadBlockIsTrimmed(t *testing.T) {
 	}
 }
 
-// TestBadBlockAndNewNotifications: what is appended later is read, though it
-// belongs where the damage is.
+// TestBadBlockAndNewNotifications: later notifications are read, though they belong where the damage
+// is.
 func TestBadBlockAndNewNotifications(t *testing.T) {
 	disk := vfs.NewMem()
 	fillMany(t, disk)

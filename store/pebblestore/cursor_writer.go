@@ -54,8 +54,8 @@ func (w *cursorWriter) close() error {
 	return w.err
 }
 
-// has moves the iterator over the key's kind to the key and reports whether it is
-// there. What cannot be read is not.
+// has moves the iterator over the key's kind to the key and reports whether it is there. An unreadable
+// one is not.
 func (w *cursorWriter) has(it **pebble.Iterator, key []byte) bool {
 	if *it == nil {
 		made, err := iterator(w.db.engine.db, key[:1], keyEnd(key[:1]))
@@ -82,9 +82,8 @@ func (w *cursorWriter) exists(id subscription.ID) bool {
 	return w.has(&w.subs, memberKey(kindSubscription, id))
 }
 
-// settled is where the subscription stands by its stored position, 0 where there is
-// none that can be read. A position proves its subscription, which is looked for
-// only where there is none.
+// settled is where the subscription stands by its stored position, 0 without a readable one. A
+// position proves its subscription, which is looked for only without a position.
 func (w *cursorWriter) settled(id subscription.ID, key []byte) (seq delivery.Seq, exists bool) {
 	if !w.has(&w.positions, key) {
 		return 0, w.err == nil && w.exists(id)

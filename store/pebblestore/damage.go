@@ -11,7 +11,7 @@ const maxDamage = 1000
 // damage is what was found that cannot be read.
 type damage struct {
 	mu        sync.Mutex
-	keys      map[string]struct{} // guarded by mu: what was logged
+	keys      map[string]struct{} // guarded by mu: the logged keys
 	stretches []stretch           // guarded by mu
 }
 

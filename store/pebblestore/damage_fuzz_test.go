@@ -22,8 +22,8 @@ import (
 	"carillon/topic"
 )
 
-// What is whole, and what is overwritten, in FuzzDamagedStore. The two subscriptions are
-// of different topics.
+// The whole and the overwritten part in FuzzDamagedStore. The two subscriptions are of different
+// topics.
 const (
 	wholeTopic  = "https://whole.example/change/"
 	brokenTopic = "https://broken.example/change/"
@@ -72,9 +72,9 @@ func sourceOf(topic string) source.Source {
 
 func nameIn(topic string) string { return strings.Split(topic, "/")[2] }
 
-// FuzzDamagedStore puts any bytes in the place of a record, or under any key of its kind: the
-// store opens, or says that it is damaged; what is whole is served; and whatever is asked of
-// the rest comes to an end, with an error that the rooms know.
+// FuzzDamagedStore puts any bytes in the place of a record, or under any key of its kind. The store
+// opens, or reports that it is damaged. The whole part is served. Every call about the rest ends, with
+// an error that its callers know.
 func FuzzDamagedStore(f *testing.F) {
 	for kind := range byte(kinds) {
 		f.Add(kind, []byte(nil), []byte{1})
@@ -116,8 +116,7 @@ func FuzzDamagedStore(f *testing.F) {
 	})
 }
 
-// wholeStore tells the kinds of what concerns the store as a whole: it may not open
-// without.
+// wholeStore reports whether a kind concerns the store as a whole: without it the store may not open.
 func wholeStore(kind byte) bool { return kind == 0x00 || kind == 0x0a || kind == 0x0b }
 
 // keysOf returns all keys that the store has because of the whole topic, and one of

@@ -29,8 +29,8 @@ const (
 type DB struct {
 	engine *engine
 
-	// shards guard the read-then-write changes of subscriptions, requests,
-	// positions and gaps. Who takes several takes them in order.
+	// shards guard the read-then-write changes of subscriptions, requests, positions and gaps. A caller
+	// that needs several takes them in order.
 	shards [subscription.Shards]shard
 	// topics guard the appends, so that sequence numbers are consecutive.
 	topics [topicStripes]stripe
@@ -54,9 +54,9 @@ const maxRemembered = 1 << 14
 type shard struct {
 	sync.Mutex
 	epoch uint64
-	// settled is where subscriptions stand by their stored positions, so that a
-	// Save need not look: what it has of a subscription is so, and the subscription
-	// is there. What is saved often is in it.
+	// settled is where subscriptions stand by their stored positions, so that a Save need not look. An
+	// entry agrees with the store, and its subscription exists. Subscriptions that are saved often are in
+	// it.
 	settled map[subscription.ID]delivery.Seq
 	// lease is a key before which the index of leases has no entry of the shard that
 	// counts, nil: not known; indexed is how many were put there.
@@ -75,8 +75,8 @@ func (s *shard) firstLease() (from []byte, indexed uint64) {
 	return s.lease, s.indexed
 }
 
-// passedLeases notes that there is no entry that counts before the key, unless one was
-// put in the index since: nobody knows whether it was seen.
+// passedLeases records that no entry before the key counts, unless one was put in the index since,
+// which the pass may have missed.
 func (s *shard) passedLeases(key []byte, indexed uint64) {
 	s.Lock()
 	defer s.Unlock()
@@ -112,16 +112,16 @@ func (db *DB) forget(batches []delivery.Batch) {
 	}
 }
 
-// stripe is the lock of some topics, and what their stored states are, so that an
-// append need not look: as the store has them, or not there. Whoever stores a state
-// under the lock remembers or forgets it.
+// stripe is the lock of some topics with their stored states, so that an append need not look. An
+// entry agrees with the store; a state may be missing. A caller that stores a state under the lock
+// remembers or forgets it.
 type stripe struct {
 	sync.Mutex
 	states map[topicID]topicState
 }
 
-// remember notes a state that is stored next thing under the lock. If that fails
-// the engine is broken, and nobody will ask.
+// remember keeps a state that is stored next under the lock. If that fails the engine is broken, and
+// no call will ask.
 func (s *stripe) remember(t topicID, state topicState) {
 	if known, is := s.states[t]; is {
 		state.key = known.key

@@ -139,7 +139,7 @@ func openDamaged(t *testing.T, whole *vfs.MemFS, name string, change func(disk *
 	}
 	defer closeDB(t, db)
 	if head, err := headOf(t.Context(), db, topicURL); err != nil || head != 60 {
-		// A block of a table is told of in the log.
+		// A damaged block of a table is logged.
 		if !errors.Is(err, pebblestore.ErrDamaged) {
 			t.Errorf("%s: the log ends at %d, error %v; want all 60, or a refusal", name, head, err)
 		}
@@ -156,9 +156,8 @@ func wantWayOut(t *testing.T, name string, err error) {
 	}
 }
 
-// While a hub runs nobody notes how long its files are. What a kill leaves is a
-// log without an end: one that a crash has torn is fine, and one with damage before
-// something that was written later is not.
+// While a hub runs the lengths of its files are not recorded. A kill leaves a log without an end. One
+// that a crash has torn is fine; one with damage before later records is not.
 func TestDamagedLogOfAKilledProcess(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	db := openOn(t, disk)
@@ -196,7 +195,7 @@ func TestDamagedLogOfAKilledProcess(t *testing.T) {
 	}
 }
 
-// What is wrong with the disk, or with the permissions, is said as it is.
+// Faults of the disk, or of the permissions, are reported as they are.
 func TestOpenOnADiskThatRefuses(t *testing.T) {
 	for name, want := range map[string]error{"read-only": syscall.EROFS, "no permission": syscall.EACCES, "no space": syscall.EDQUOT} {
 		for _, kind := range []errorfs.OpKind{errorfs.OpCreate, errorfs.OpLock, errorfs.OpOpen, errorfs.OpRename} {

@@ -101,8 +101,8 @@ func newBreakable(disk vfs.FS, breaks func(op errorfs.Op) bool, with error) *bre
 	return b
 }
 
-// TestRepetitionWaitsForTheSync: a Source that repeats itself is told so only when
-// what it repeats is durable.
+// TestRepetitionWaitsForTheSync: a Source that repeats itself gets its answer only when the first
+// publication is durable.
 func TestRepetitionWaitsForTheSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var armed atomic.Bool
@@ -136,8 +136,8 @@ func TestRepetitionWaitsForTheSync(t *testing.T) {
 	})
 }
 
-// TestHeadsWaitForTheSync: deliveries go up to the head, and who got what is lost when
-// the process is killed got what nobody else will get.
+// TestHeadsWaitForTheSync: deliveries go up to the head. A notification delivered from a head that is
+// lost in a kill would reach some subscribers only.
 func TestHeadsWaitForTheSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var armed atomic.Bool
@@ -188,8 +188,8 @@ func breaks() map[string]func(op errorfs.Op) bool {
 	}
 }
 
-// brokenDiskEnv tells a second process of this test which directory to use, and
-// how its disk breaks.
+// brokenDiskEnv passes to a second process of this test which directory to use, and how its disk
+// breaks.
 const brokenDiskEnv = "PEBBLESTORE_TEST_BROKEN_DISK"
 
 // TestBrokenDiskEndsTheProcess breaks the disk of a second process, which must
@@ -259,8 +259,8 @@ func appendUntilBroken(t *testing.T, how func(op errorfs.Op) bool, dir string) {
 	wg.Wait()
 }
 
-// TestBrokenDisk breaks the disk under a store whose Fatal returns: every call says
-// so from then on, Fatal is told once, and what was acknowledged is there afterwards.
+// TestBrokenDisk breaks the disk under a store whose Fatal returns: every call reports that from then
+// on, Fatal is called once, and acknowledged data is there afterwards.
 func TestBrokenDisk(t *testing.T) {
 	for name, breaks := range breaks() {
 		if name == "make" || name == "directory" {

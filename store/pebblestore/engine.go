@@ -251,8 +251,7 @@ func iterator(r pebble.Reader, lower, upper []byte) (*pebble.Iterator, error) {
 // indexes of the tables.
 const onceCache = 4 << 20
 
-// damaged tells the operator, once for each key, of a record that is left out, or
-// of records behind it in a block that is.
+// damaged logs, once for each key, a record that is left out, or records behind it in a block that is.
 func (e *engine) damaged(key []byte, err error) {
 	if count, added := e.found.add(key); added {
 		e.log.Error("a stored record is left out, or those behind it", "kind", kindNames[key[0]],
@@ -260,14 +259,12 @@ func (e *engine) damaged(key []byte, err error) {
 	}
 }
 
-// readOnce keeps what is read until the end of it is told from staying in memory:
-// a start reads everything, and the process would have the cache's whole size from
-// its first minute on.
+// readOnce keeps the reads until its end out of memory: a start reads everything, and the process
+// would have the cache's whole size from its first minute on.
 func (e *engine) readOnce() (end func()) { return e.cache.Reserve(e.once) }
 
-// scan calls each with the records whose keys begin with prefix, in order, until
-// it says stop; what cannot be read ends it. Key and value are valid within the
-// call only.
+// scan calls each with the records whose keys begin with prefix, in order, until it returns stop; an
+// unreadable record ends it. Key and value are valid within the call only.
 func (e *engine) scan(ctx context.Context, prefix []byte, each func(key, value []byte) (more bool)) error {
 	it, err := iterator(e.db, prefix, keyEnd(prefix))
 	if err != nil {

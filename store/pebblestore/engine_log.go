@@ -60,8 +60,8 @@ func (e *engine) inBackground(log pebble.Logger) func(error) {
 	}
 }
 
-// failHere is fail for what Pebble would panic about, or try again for ever: while the
-// store is being opened it does not return, and nobody waits for it.
+// failHere is fail for errors at which Pebble would panic, or try again for ever. While the store is
+// being opened it does not return, and no caller waits for it.
 func (e *engine) failHere(err error) error {
 	err = e.fail(err)
 	if !e.begun.Load() {

@@ -21,7 +21,7 @@ func unavailable(cause error) error {
 	return fmt.Errorf("%w: %w", subscription.ErrUnavailable, cause)
 }
 
-// readError tells damage, which stays, from trouble that may pass.
+// readError separates damage, which stays, from trouble that may pass.
 func readError(err error) error {
 	if pebble.IsCorruptionError(err) {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -46,8 +46,8 @@ type silent struct{ error }
 func (silent) Error() string   { return "" }
 func (s silent) Unwrap() error { return s.error }
 
-// openError tells in one line why Pebble cannot open the directory, and the way out.
-// What is wrong with the machine, not with the directory, is said as it is.
+// openError states in one line why Pebble cannot open the directory, and the remedy. Faults of the
+// machine, not of the directory, are reported as they are.
 func openError(err error) error {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	short := errors.New(line)

@@ -21,8 +21,8 @@ func EncodePosition(p delivery.Position) []byte { return encodePosition(p) }
 
 func EncodeGap(g delivery.Gap) []byte { return encodeGap(g) }
 
-// DecodeAll reads the record as each kind of record. What can be read must be
-// the same when it is written and read again.
+// DecodeAll reads the record as each kind of record. A readable one must be the same when it is
+// written and read again.
 func DecodeAll(record []byte) error {
 	var id subscription.ID
 	if v, err := decodeSubscription(id, record); err == nil {

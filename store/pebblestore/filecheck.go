@@ -50,8 +50,8 @@ func checkFiles(fsys vfs.FS, dir string) error {
 // probeBytes is what must have room, so that what follows does not begin in vain.
 const probeBytes = 4 << 10
 
-// probe makes a file and removes it. Where that fails (a read-only file system, a
-// directory of somebody else, no room) Pebble would try again for ever.
+// probe makes a file and removes it. Where that fails (a read-only file system, a directory of another
+// user, no room) Pebble would try again for ever.
 func probe(fsys vfs.FS, dir string) error {
 	first, second := fsys.PathJoin(dir, "probe1"+ScratchSuffix), fsys.PathJoin(dir, "probe2"+ScratchSuffix)
 	f, err := fsys.Create(first, vfs.WriteCategoryUnspecified)

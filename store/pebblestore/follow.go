@@ -28,7 +28,7 @@ type Following struct {
 
 var _ follow.Store = (*Following)(nil)
 
-// load counts the inbox. What is damaged in it counts with no bytes, here and when it is dropped.
+// load counts the inbox. Damaged records count with no bytes, here and when they are dropped.
 func (f *Following) load() error {
 	return f.engine.scan(context.Background(), []byte{kindFollowPlace}, func(key, value []byte) bool {
 		_, size, err := followDecodePlace(key, value)

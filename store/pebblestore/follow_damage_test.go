@@ -12,8 +12,8 @@ import (
 	"carillon/store/pebblestore"
 )
 
-// Notifications of the inbox that cannot be read back are named, can be dropped, and stand in
-// nobody's way.
+// Notifications of the inbox that cannot be read back are named, can be dropped, and hold up no
+// others.
 func TestFollowingDamaged(t *testing.T) {
 	fs := vfs.NewMem()
 	open := func() *pebblestore.Destination {

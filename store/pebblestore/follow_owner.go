@@ -41,8 +41,8 @@ type ownerRecord struct {
 	names []string
 }
 
-// Belong has the store be somebody's: of whom one name at least is known. What is not is noted then: of
-// the lists and the topic that a Source offers any may change, or be away for a while.
+// Belong binds the store to a Source of which it knows at least one name. It adds the unknown names:
+// any of the lists and the topic that a Source offers may change, or be away for a while.
 func (f *Following) Belong(ctx context.Context, c Belonging) (o Owner, err error) {
 	names := ownerNames(c.Names)
 	err = f.engine.change(ctx, shrinks, &f.mu, func(b *pebble.Batch) error {
@@ -144,7 +144,7 @@ func (f *Following) own(b *pebble.Batch, r ownerRecord) error {
 	return b.Set([]byte{kindFollowOwner}, record, nil)
 }
 
-// forget has the position be that of nobody.
+// forget removes the owner of the position.
 func (f *Following) forget(b *pebble.Batch) error {
 	return b.Delete([]byte{kindFollowPosition}, nil)
 }

@@ -50,7 +50,7 @@ func TestBelong(t *testing.T) {
 	if err := f.Keep(t.Context(), follow.Pushed{ID: "n", From: at, Until: at.Add(1)}); err != nil {
 		t.Fatal(err)
 	}
-	belong(false, true, "now", "other") // what was acknowledged is not thrown away
+	belong(false, true, "now", "other") // acknowledged changes are not thrown away
 	if err := f.Advance(t.Context(), follow.Position{At: at}, "n"); err != nil {
 		t.Fatal(err)
 	}

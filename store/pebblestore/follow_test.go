@@ -17,7 +17,7 @@ func TestFollowing(t *testing.T) {
 		var store *pebblestore.Destination
 		t.Cleanup(func() { _ = store.Close() })
 		return func() follow.Store {
-			if store != nil { // a power failure: what was not synced is gone
+			if store != nil { // a power failure: writes without a sync are gone
 				died := fs.CrashClone(vfs.CrashCloneCfg{})
 				if err := store.Close(); err != nil {
 					t.Fatal(err)
@@ -33,7 +33,7 @@ func TestFollowing(t *testing.T) {
 	})
 }
 
-// A Destination's store is nobody else's, and the other way round.
+// A hub does not open a Destination's store, nor the other way round.
 func TestDestinationDirectory(t *testing.T) {
 	fs := vfs.NewMem()
 	d, err := pebblestore.OpenDestination(pebblestore.Config{Dir: "d", FS: fs})

@@ -198,7 +198,7 @@ func (j *Journal) Last(ctx context.Context) (time.Time, error) {
 	j.mu.Lock()
 	last := j.last
 	j.mu.Unlock()
-	// What was given up to here was applied under the lock.
+	// Events up to here were applied under the lock.
 	if err := j.engine.settled(); err != nil {
 		return time.Time{}, fmt.Errorf("read the journal's last datetime: %w", journalError(err))
 	}

@@ -19,7 +19,7 @@ func JournalBodies(j *Journal) int {
 	return n
 }
 
-// LeaveJournalBody writes the bytes of a notification that no record tells of.
+// LeaveJournalBody writes the bytes of a notification that has no record.
 func LeaveJournalBody(j *Journal, n notifier.Notification, body []byte) {
 	if err := j.putBody(context.Background(), n, body); err != nil {
 		panic(err)

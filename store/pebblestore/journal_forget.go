@@ -13,9 +13,9 @@ import (
 // forgetEvery is how much the events to let go must span, microseconds.
 const forgetEvery = int64(time.Minute / time.Microsecond)
 
-// What is let go leaves markers in Pebble that reading passes, until it compacts.
-// So bytes go key by key, which costs a few markers for a notification; events go
-// by ranges, one in forgetEvery, each beginning where the one before ended.
+// Removed records leave markers in Pebble that reading passes, until it compacts. So bytes go key by
+// key, which costs a few markers for a notification. Events go by ranges, one in forgetEvery, each
+// beginning where the one before ended.
 
 // forgetBody lets go the bytes of n.
 func forgetBody(b *pebble.Batch, n *notifier.Notification) error {
@@ -60,8 +60,8 @@ func (j *Journal) forgetEvents(b *pebble.Batch, n notifier.Notification, keepFro
 	return nil
 }
 
-// forgetStrays lets go what a process that ended in the middle has left: bytes of
-// notifications that no record tells of.
+// forgetStrays removes the leftovers of a process that ended in the middle: bytes of notifications
+// without a record.
 func (j *Journal) forgetStrays() error {
 	b := j.engine.db.NewBatch()
 	for set, ch := range j.channels {

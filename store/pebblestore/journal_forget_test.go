@@ -52,7 +52,7 @@ func endList(t *testing.T, j *pebblestore.Journal, until time.Time) {
 	}
 }
 
-// TestJournalStaysQuick: what was let go does not weigh on what is read.
+// TestJournalStaysQuick: removed records do not slow down reads.
 func TestJournalStaysQuick(t *testing.T) {
 	j := journalOn(t, vfs.NewMem())
 	defer j.Close()

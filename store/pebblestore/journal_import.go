@@ -155,8 +155,8 @@ func (i *journalImport) putOne(b *pebble.Batch, e *payload.Entry, n int) error {
 	return nil
 }
 
-// Seal implements notifier.ResourceImport. The write-ahead log keeps the order, so the
-// state never tells of a generation that is not there whole.
+// Seal implements notifier.ResourceImport. The write-ahead log keeps the order, so the state never
+// names a generation that is not there whole.
 func (i *journalImport) Seal(ctx context.Context) (pending bool, err error) {
 	j := i.journal
 	err = j.engine.change(ctx, grows, &j.mu, func(b *pebble.Batch) error {

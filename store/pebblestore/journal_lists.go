@@ -16,7 +16,7 @@ import (
 // journalListVersion is the version of a Change List's record.
 const journalListVersion = 1
 
-// What the first byte of one tells.
+// The meanings of the first byte of one.
 const (
 	listOpen           = 0
 	listClosed         = 1
@@ -43,7 +43,7 @@ func (j *Journal) ChangeLists(ctx context.Context, set string) (_ []notifier.Cha
 	if lists == nil {
 		return nil, notifier.ErrNoSet
 	}
-	// What the world is told of a list must not change with a crash.
+	// The published state of a list must not change with a crash.
 	if err := j.engine.settled(); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (j *Journal) CloseList(ctx context.Context, l notifier.ChangeList) (err err
 		if err := putList(b, l); err != nil {
 			return err
 		}
-		// Whoever appends from now on is behind the list.
+		// Later events are behind the list.
 		j.last = max(j.last, l.Until.UnixMicro()-1)
 		if err := putLast(b, j.last); err != nil {
 			return err

@@ -57,7 +57,7 @@ func TestJournalRefuses(t *testing.T) {
 	}
 }
 
-// TestChangeListsWaitForTheSync: what is told of events and lists is not lost by a crash.
+// TestChangeListsWaitForTheSync: a crash loses nothing that was reported of events and lists.
 func TestChangeListsWaitForTheSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var armed atomic.Bool

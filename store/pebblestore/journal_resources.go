@@ -13,14 +13,14 @@ import (
 	"carillon/payload"
 )
 
-// What is kept of the resources of a set. A generation of them is what events add up to,
-// or what an import puts together; the state names the one that counts.
+// Records of the resources of a set. A generation of them is the sum of the events, or the result of
+// an import; the state names the one that counts.
 //
 //	45 set                     the state: which generation counts
 //	46 set 00 generation loc   a resource
 //
-// generation is 8 bytes. Generations that no state names are left from imports that were
-// cut short; load deletes them.
+// generation is 8 bytes. Generations that no state names are left from imports that were cut short;
+// load deletes them.
 const (
 	kindResourceState = 0x45
 	kindResource      = 0x46
@@ -29,7 +29,7 @@ const (
 // resourcesVersion is the version of a state's record.
 const resourcesVersion = 1
 
-// flagTold says of a state that it was told.
+// flagTold marks a state that was reported.
 const flagTold = 1
 
 // The first byte of a resource's record says where it is from; 8 bytes of the event's
@@ -44,7 +44,7 @@ const resourceHead = 1 + 8
 
 // resourcesState is what is known of a set whose resources are kept: all that it has.
 type resourcesState struct {
-	// told: there was a Snapshot, on which somebody may rely.
+	// told: a Snapshot was handed out, on which its reader may rely.
 	told       bool
 	generation uint64
 	// staged is the generation of an import that was sealed and is not yet applied
@@ -58,9 +58,9 @@ type journalResources struct {
 	// imports has the generation of the import into a set that is under way: events
 	// go there too.
 	imports map[string]uint64
-	// resumable are the sets whose import was sealed, and which nobody applies.
+	// resumable are the sets whose import was sealed, and not applied.
 	resumable map[string]bool
-	views     map[*resourcesView]bool // those that nobody has begun to read
+	views     map[*resourcesView]bool // those that have no reader yet
 	closed    bool                    // no more views
 	scratch   []byte
 }

@@ -58,7 +58,7 @@ func (j *Journal) Snapshot(
 		if v, err = j.view(set); err != nil {
 			return err
 		}
-		// Whoever appends from now on is behind the moment, and so is the next Snapshot.
+		// Later events are behind the moment, and so is the next Snapshot.
 		j.last = max(j.last+1, now.UnixMicro())
 		at = journalTime(j.last)
 		if state := j.resources.states[set]; !state.told {
@@ -106,14 +106,14 @@ func (v *resourcesView) take() bool {
 	return mine
 }
 
-// drop lets it go if nobody reads it.
+// drop releases the view if it has no reader.
 func (v *resourcesView) drop() {
 	if v.take() {
 		_ = v.snapshot.Close()
 	}
 }
 
-// dropViews lets go what nobody has begun to read, so that Pebble can be closed.
+// dropViews releases the views without a reader, so that Pebble can be closed.
 func (j *Journal) dropViews() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -28,7 +28,7 @@ func (j *Journal) Seal(ctx context.Context, n notifier.Notification, body []byte
 	return j.engine.change(ctx, shrinks, &j.mu, func(b *pebble.Batch) error {
 		ch := j.channels[n.Set]
 		ch.Sealed, ch.Next = &n, n.Until
-		// Whoever appends from now on is behind the interval.
+		// Later events are behind the interval.
 		j.last = max(j.last, n.Until.UnixMicro()-1)
 		if err := putLast(b, j.last); err != nil {
 			return err
@@ -134,7 +134,7 @@ type journalBody struct {
 	snapshot *pebble.Snapshot // nil once closed
 	n        notifier.Notification
 	chunk    int    // the next one
-	buffer   []byte // what is left of the last one
+	buffer   []byte // the rest of the last one
 	left     int64  // bytes not yet in buffer
 }
 

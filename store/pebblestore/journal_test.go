@@ -54,8 +54,8 @@ func TestJournal(t *testing.T) {
 	})
 }
 
-// TestJournalCrashed runs the suite with a power failure in place of every
-// close: what was not synced is gone.
+// TestJournalCrashed runs the suite with a power failure in place of every close: writes without a
+// sync are gone.
 func TestJournalCrashed(t *testing.T) {
 	journaltest.Run(t, func(t *testing.T) journaltest.Place {
 		fs := vfs.NewCrashableMem()
@@ -108,8 +108,8 @@ func TestJournalRefusesBeforeTheDiskIsFull(t *testing.T) {
 	}
 }
 
-// journalModel is what must be in the journal after a crash: what was
-// acknowledged, and nothing that was never asked for.
+// journalModel is the required content of the journal after a crash: acknowledged events, and nothing
+// that was never appended.
 type journalModel struct {
 	acked  []string // locs of events whose Append returned
 	asked  int      // events that were handed to Append

@@ -85,7 +85,7 @@ func (l *Log) latest(ctx context.Context, topic topicID, end uint64, limit int) 
 		return nil, errors.Join(ctxErr, it.Close())
 	}
 	if err = errors.Join(err, it.Error()); err != nil {
-		_ = it.Close() // it tells the same again
+		_ = it.Close() // it returns the same error again
 		return nil, readError(err)
 	}
 	if err := it.Close(); err != nil {

@@ -132,7 +132,7 @@ func (b logBlockOf) whole(at int) bool {
 	return rest[6] == 0 || rest[6] > lastPlainKind || plainHeader+int(binary.LittleEndian.Uint16(rest[4:])) <= len(rest)
 }
 
-// checkLog looks through a log of which block tells number and kind.
+// checkLog looks through a log; block returns the number and kind of each block.
 func checkLog(fsys vfs.FS, name string, block logBlockOf) (err error) {
 	f, err := fsys.Open(name, vfs.SequentialReadsOption)
 	if err != nil {

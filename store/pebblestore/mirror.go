@@ -56,7 +56,7 @@ func (m *Mirrored) readCopy(loc string) (mirror.Copy, error) {
 	return c, nil
 }
 
-// Save implements mirror.Catalog. What is to be handed over by an Outbox waits in the same step.
+// Save implements mirror.Catalog. Changes that an Outbox is to hand over wait in the same step.
 func (m *Mirrored) Save(ctx context.Context, copies []mirror.Copy, forget []string) error {
 	n := notes{m: m}
 	err := m.engine.change(ctx, grows, &m.mu, func(b *pebble.Batch) error {

@@ -61,7 +61,7 @@ var backupName = regexp.MustCompile(
 
 func ofBackup(name string) bool { return backupName.MatchString(name) }
 
-// madeByPebble tells the names that an unfinished directory may hold.
+// madeByPebble reports whether an unfinished directory may hold a name.
 func madeByPebble(name string) bool {
 	if name == "LOCK" || name == "lost+found" || name == ControlSocket || strings.HasSuffix(name, ScratchSuffix) {
 		return true

@@ -14,8 +14,8 @@ import (
 	"carillon/store/pebblestore"
 )
 
-// TestFilesOfOthers: files that other users could read are closed to them when the store
-// is opened, which is told once; the directory stays as its owner has it.
+// TestFilesOfOthers: opening the store takes read permission on its files from other users, with one
+// log line; the directory keeps its owner's permissions.
 func TestFilesOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {

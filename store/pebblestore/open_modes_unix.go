@@ -13,9 +13,9 @@ import (
 
 const forOthers fs.FileMode = 0o077
 
-// closeToOthers takes what other users may do with the files in the directory from
-// them: secrets are in these. The directory itself is as its owner wants it. In a
-// directory of somebody else nothing is changed: names in it lead where that one wants.
+// closeToOthers takes the permissions of other users on the files in the directory: the files hold
+// secrets. The directory itself keeps its owner's permissions. In another user's directory nothing is
+// changed: that user decides where its names lead.
 func closeToOthers(dir string, logger *slog.Logger) {
 	info, err := os.Stat(dir)
 	if err != nil {

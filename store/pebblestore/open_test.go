@@ -20,7 +20,7 @@ import (
 	"carillon/store/pebblestore"
 )
 
-// lockedDirEnv tells a second process of this test which directory to try.
+// lockedDirEnv passes to a second process of this test which directory to try.
 const lockedDirEnv = "PEBBLESTORE_TEST_LOCKED_DIR"
 
 func TestOpenInUse(t *testing.T) {

@@ -189,7 +189,7 @@ func (n *notes) write(b *pebble.Batch) (err error) {
 	return nil
 }
 
-// wake tells whoever waits for changes.
+// wake wakes the readers that wait for changes.
 func (n *notes) wake() {
 	if !n.woken {
 		return

@@ -40,23 +40,23 @@ const (
 	postRefused = 2 // until the copy changes, or the outbox is opened
 )
 
-// unknownDigest is of something that nobody knows: what comes next differs from it.
+// unknownDigest stands for unknown content: every other digest differs from it.
 var unknownDigest = [sha256.Size]byte{0: 0xff}
 
 // post is what the intake has of one copy, and is to get.
 type post struct {
 	path string
-	// has: the intake's set has the copy, and handed is the digest of how it was told of it; zero
-	// where it is not there.
+	// has: the intake's set has the copy, and handed is the digest of its last handed-over state; zero
+	// where the set lacks it.
 	has    bool
 	handed [sha256.Size]byte
-	// flying: it is in the sealed batch, and flight is the digest of what is told there.
+	// flying: it is in the sealed batch, and flight is the digest of its state there.
 	flying bool
 	flight [sha256.Size]byte
 
 	state  byte
 	seq    uint64        // of what waits, in the queue
-	entry  payload.Entry // what waits or was refused
+	entry  payload.Entry // the waiting or refused state
 	reason string        // why it was refused
 
 	touched bool // it is to be written

@@ -9,7 +9,7 @@ import (
 	"carillon/store/pebblestore"
 )
 
-// What was acknowledged survives a power failure: the end of each store is one.
+// Acknowledged changes survive a power failure: the end of each store is one.
 func TestOutbox(t *testing.T) {
 	disks := map[string]*vfs.MemFS{}
 	republishtest.Outbox(t, func(t *testing.T) (republishtest.Store, func()) {

@@ -172,9 +172,9 @@ func decodeGap(id subscription.ID, first uint64, record []byte) (delivery.Gap, e
 	return g, d.done()
 }
 
-// encodeHead keeps a notification without its body, but with the body's length.
-// What came before it is kept only where that has not the number before: logs of
-// this engine have no holes but those that came by a restore.
+// encodeHead keeps a notification without its body, but with the body's length. It keeps After only
+// where that is not the number before: logs of this engine have no holes but those that came by a
+// restore.
 func encodeHead(n *delivery.Notification) []byte {
 	version := byte(recordVersion)
 	if n.After != n.Seq-1 {

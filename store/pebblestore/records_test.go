@@ -8,7 +8,7 @@ import (
 	"carillon/store/pebblestore"
 )
 
-// TestRecordsOfReplays: what has no replay is written as layout 3 had it, to the byte.
+// TestRecordsOfReplays: a record without a replay is written as in layout 3, byte for byte.
 func TestRecordsOfReplays(t *testing.T) {
 	at := time.Unix(1_700_000_000, 5)
 	p := delivery.Position{Settled: 300, Failures: 2, NextAttempt: at, LastFailure: delivery.ClassTimeout, LastStatus: 503}

@@ -44,7 +44,7 @@ func (r *Restore) empty(ctx context.Context) (bool, error) {
 		empty := true
 		err := r.db.engine.scan(ctx, []byte{kind}, func(_, _ []byte) bool { empty = false; return false })
 		if errors.Is(err, ErrDamaged) {
-			return false, nil // what cannot be read is something
+			return false, nil // an unreadable record counts as content
 		}
 		if err != nil || !empty {
 			return false, err
@@ -220,7 +220,7 @@ func (w *headWriter) stored(place []byte) (int64, error) {
 	return sizeOf(record, bodyLen), unlessDamaged(err)
 }
 
-// unlessDamaged: what cannot be read is written over.
+// unlessDamaged drops ErrDamaged: damaged records are overwritten.
 func unlessDamaged(err error) error {
 	if errors.Is(err, ErrDamaged) {
 		return nil

@@ -183,7 +183,7 @@ func TestRestoreHeads(t *testing.T) {
 	wantState(delivery.TopicState{Topic: topicURL, First: 5, Head: 9, Last: delivery.Last{ID: n.ID}})
 }
 
-// TestRestoreSpellings: topics are told apart by their keys.
+// TestRestoreSpellings: topics are identified by their keys.
 func TestRestoreSpellings(t *testing.T) {
 	db := openOn(t, vfs.NewMem())
 	all := restored("https://source.example/%7Ea/")
@@ -285,7 +285,7 @@ func TestRestoreMembers(t *testing.T) {
 	})
 }
 
-// TestRestoreInParts: what is too much for one batch is there all the same.
+// TestRestoreInParts: data too large for one batch arrives all the same.
 func TestRestoreInParts(t *testing.T) {
 	db := openOn(t, vfs.NewMem())
 	all := restored(topicURL)

@@ -46,8 +46,8 @@ func TestGapsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOfWhatEnded looks behind the store's back for records that
-// nobody would ever read again.
+// TestNothingIsLeftOfWhatEnded looks behind the store's back for records that would never be read
+// again.
 func TestNothingIsLeftOfWhatEnded(t *testing.T) {
 	disk := vfs.NewMem()
 	db := openOn(t, disk)

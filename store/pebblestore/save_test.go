@@ -137,7 +137,7 @@ func TestSaveOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestSaveThatFails: what was to be saved is not taken for what is stored.
+// TestSaveThatFails: positions of a failed Save do not count as stored.
 func TestSaveThatFails(t *testing.T) {
 	disk := vfs.NewMem()
 	var away atomic.Bool
@@ -247,7 +247,7 @@ func benchmarkSave(b *testing.B, many int) {
 	for b.Loop() {
 		seq++
 		batches := flushOf(ids, tenures, seq)
-		if seq%2 == 0 { // whoever comes second finds the blocks in the cache
+		if seq%2 == 0 { // the second reader finds the blocks in the cache
 			saving += spent(db.Cursors().Save, batches)
 			blind += spent(db.SaveBlindly, batches)
 		} else {

@@ -14,7 +14,7 @@ import (
 	"carillon/subscription"
 )
 
-// Shards gives all shards to this process, since nobody else has the directory.
+// Shards gives all shards to this process, since no other has the directory.
 type Shards struct{ db *DB }
 
 var _ delivery.Shards = (*Shards)(nil)

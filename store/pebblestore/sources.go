@@ -18,7 +18,7 @@ var _ source.Store = (*Sources)(nil)
 // Sources is the store's source.Store.
 func (db *DB) Sources() *Sources { return &Sources{db} }
 
-// Add implements source.Store. What cannot be read is no Source, and is written over.
+// Add implements source.Store. An unreadable record is no Source, and is overwritten.
 func (s *Sources) Add(ctx context.Context, one source.Source) error {
 	return s.change(ctx, "add Source", one.Name, grows, func(b *pebble.Batch) error {
 		stored, err := s.get(one.Name)
@@ -46,7 +46,7 @@ func (s *Sources) Replace(ctx context.Context, one source.Source) error {
 	})
 }
 
-// Delete implements source.Store. What cannot be read is taken away, too.
+// Delete implements source.Store. An unreadable record is removed, too.
 func (s *Sources) Delete(ctx context.Context, name string) error {
 	return s.change(ctx, "delete Source", name, shrinks, func(b *pebble.Batch) error {
 		if _, err := s.get(name); err != nil && !errors.Is(err, ErrDamaged) {

@@ -35,7 +35,7 @@ func corruptSource(n int) source.Source {
 	}
 }
 
-// badSource: a Source that cannot be read is none, can be made anew and can be ended.
+// badSource: an unreadable Source counts as missing, can be made anew and can be ended.
 func badSource(t *testing.T, db *pebblestore.DB) {
 	s, bad := db.Sources(), corruptSource(corruptOne)
 	all, err := s.List(t.Context())
@@ -51,7 +51,7 @@ func badSource(t *testing.T, db *pebblestore.DB) {
 	}
 }
 
-// What cannot be read can be written over and taken away.
+// An unreadable record can be overwritten and removed.
 func TestADamagedSourceCountsAsNone(t *testing.T) {
 	disk := vfs.NewMem()
 	db := openOn(t, disk)

@@ -67,8 +67,8 @@ func (s *Subscriptions) Requests(
 		})
 }
 
-// Request implements subscription.Store. One that cannot be read is none: nobody
-// can work on it.
+// Request implements subscription.Store. An unreadable one counts as missing: no process can work on
+// it.
 func (s *Subscriptions) Request(ctx context.Context, id subscription.ID) (subscription.Request, error) {
 	if err := s.db.engine.enter(ctx); err != nil {
 		return subscription.Request{}, inSubscription("get request", id, err)
@@ -159,8 +159,8 @@ func (s *Subscriptions) Remove(ctx context.Context, sub subscription.Subscriptio
 	return removed, nil
 }
 
-// Get implements subscription.Store. A subscription that cannot be read is none:
-// whoever subscribes again must find the way free.
+// Get implements subscription.Store. An unreadable subscription counts as missing: a new one must find
+// the way free.
 func (s *Subscriptions) Get(ctx context.Context, id subscription.ID) (subscription.Subscription, error) {
 	if err := s.db.engine.enter(ctx); err != nil {
 		return subscription.Subscription{}, inSubscription("get subscription", id, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// walk goes through records in order and passes over what cannot be read. Of a
-// damaged block that is every record: nobody can tell what was in it.
+// walk goes through records in order and passes over unreadable ones. Of a damaged block that is every
+// record: its content is unknown.
 //
 //	for ok := w.toFirst(); ok; ok = w.next() { w.recordKey(), w.value }
 //	err := w.close()

@@ -10,9 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// watchedFS reports the first failed write to a write-ahead log, before Pebble
-// hears of it: Pebble's answer is a panic within its locks that nobody can
-// recover from, with the stacks of all goroutines on standard error.
+// watchedFS reports the first failed write to a write-ahead log, before Pebble hears of it. Pebble's
+// answer is a panic within its locks, which no caller can recover from, with the stacks of all
+// goroutines on standard error.
 type watchedFS struct {
 	vfs.FS
 	fail func(error) error

@@ -20,7 +20,7 @@ const witnessFile = "sizes.txt"
 // maxWitness bounds what is read of it, in bytes.
 const maxWitness = 4 << 10
 
-// witness is what it tells.
+// witness has the recorded state of the files.
 type witness struct {
 	manifest, wal           string
 	manifestBytes, walBytes int64
@@ -32,7 +32,7 @@ func (w witness) encode() string {
 	return text + hex.EncodeToString(sum[:]) + "\n"
 }
 
-// current is what may be told now.
+// current returns the state that may be recorded now.
 func current(fsys vfs.FS, dir string) (w witness, err error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -53,8 +53,8 @@ func current(fsys vfs.FS, dir string) (w witness, err error) {
 	return w, nil
 }
 
-// testify writes the witness. Pebble works meanwhile, so that what the manifest has
-// is synced first; of a log that is written only its name is told.
+// testify writes the witness. Pebble works meanwhile, so that the manifest is synced first; of a log
+// that is written only its name is recorded.
 func testify(fsys vfs.FS, dir string, closed bool) error {
 	w, err := current(fsys, dir)
 	if err != nil {
@@ -82,7 +82,7 @@ func testify(fsys vfs.FS, dir string, closed bool) error {
 	return errors.Join(fsys.Rename(name+ScratchSuffix, name), syncDir(fsys, dir))
 }
 
-// hear reads the witness; false: it tells nothing.
+// hear reads the witness; false: it has no record.
 func hear(fsys vfs.FS, dir string) (w witness, heard bool) {
 	f, err := fsys.Open(fsys.PathJoin(dir, witnessFile))
 	if err != nil {
@@ -97,8 +97,8 @@ func hear(fsys vfs.FS, dir string) (w witness, heard bool) {
 	return w, err == nil && w.encode() == string(text)
 }
 
-// checkSizes compares the files with what the witness tells, and returns that, if
-// it tells anything. Newer files have taken the place of older ones.
+// checkSizes compares the files with the witness, and returns that, if it has a record. Newer files
+// have taken the place of older ones.
 func checkSizes(fsys vfs.FS, dir string) (told witness, err error) {
 	told, heard := hear(fsys, dir)
 	if !heard {

@@ -52,8 +52,8 @@ func newestLog(t *testing.T, disk vfs.FS) string {
 	return pebblestore.NewestLog(names(t, disk, "var/store")...)
 }
 
-// TestNewestFile: the newest file has the greatest number, and what has none is no file
-// of the store.
+// TestNewestFile: the newest file has the highest number, and a file without one does not belong to
+// the store.
 func TestNewestFile(t *testing.T) {
 	for _, test := range []struct{ want, is string }{
 		{"1000000.log", pebblestore.NewestLog("1000000.log", "999999.log", "999999.sst", "1000001.sst")},
