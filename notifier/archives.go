@@ -275,7 +275,7 @@ func (a *archives) hasChanges(from time.Time) bool {
 }
 
 // secured returns the moment up to which the journal may drop Change Lists: keepFrom, or less, as
-// what is to be archived stays.
+// lists that are still to be archived stay.
 func (a *archives) secured(lists []ChangeList, keepFrom, now time.Time) time.Time {
 	if a == nil {
 		return keepFrom

@@ -150,7 +150,7 @@ func (p archivePlan) run(t *testing.T) error {
 			return err
 		}
 		if s.restart {
-			arm("", journaltest.Works) // a start that fails is told, and is no matter here
+			arm("", journaltest.Works) // a failed start is reported, and is no matter here
 			w.restart()
 		}
 		if err := w.Append(context.Background(), s.events); err != nil {

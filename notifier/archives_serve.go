@@ -18,8 +18,8 @@ import (
 
 // route adds the addresses of the archives of a set:
 //
-//	changelist-archive.xml           what the Capability List names: the archive, or the Index of
-//	                                 its parts where it has several; its root tells (archives §3)
+//	changelist-archive.xml           the archive named in the Capability List, or the Index of
+//	                                 its parts where it has several, by its root (archives §3)
 //	changelist-archive/{first}.xml   a part: the address stays while the part has a document
 //	archive/changelist/{from}.xml    an archived Change List
 //

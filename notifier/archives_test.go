@@ -73,7 +73,7 @@ func (w *world) wantArchives(there bool) {
 }
 
 // TestArchives: closed Change Lists, and Resource Lists now and then, have lasting addresses, which
-// two documents tell, in order; what is not kept elsewhere any more is led there.
+// two documents list, in order. Addresses that are kept nowhere else any more redirect there.
 func TestArchives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := archiving(t, notifier.Config{ChangeListEntries: 2, Keep: 4 * time.Hour, ArchiveEvery: 24 * time.Hour, ArchiveFor: 72 * time.Hour})
@@ -286,8 +286,8 @@ func (w *world) metrics() string {
 	return ask(w.Intake(), "GET", "/metrics", "").Body.String()
 }
 
-// TestArchiveOfAnotherJournal: what the archive has of a time that a restored journal has not seen
-// is not continued, and goes; what was before stays.
+// TestArchiveOfAnotherJournal: the part of an archive after the end of a restored journal is not
+// continued, and goes; the part before stays.
 func TestArchiveOfAnotherJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := archiving(t, notifier.Config{ChangeListEntries: 1})
@@ -320,8 +320,8 @@ func TestArchiveOfAnotherJournal(t *testing.T) {
 	})
 }
 
-// TestArchiveLater: a set that is archived from some time on has in its archive what the journal
-// still has; the hole of a time without is told.
+// TestArchiveLater: a set that is archived from some time on has in its archive what the journal still
+// has; the hole of the time before is reported.
 func TestArchiveLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := archiving(t, notifier.Config{ChangeListEntries: 1, Keep: 2 * time.Hour})

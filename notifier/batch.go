@@ -85,12 +85,12 @@ func overhead(up string) int {
 	return payload.NotificationOverhead(payload.Interval{From: from, Until: nextMicro(from)}, up)
 }
 
-// complete gives an event what is told of it besides what its Source said.
+// complete adds to an event the facts that its Source left out.
 func complete(cfg *Config, e *Event) {
 	if cfg.LastmodAlways {
 		giveLastmod(e)
 	}
 }
 
-// giveLastmod gives an event a lastmod where its Source told none.
+// giveLastmod gives an event a lastmod where its Source gave none.
 func giveLastmod(e *Event) { e.LastMod = cmp.Or(e.LastMod, payload.FormatDatetime(e.Datetime)) }

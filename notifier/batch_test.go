@@ -107,8 +107,8 @@ func TestBatchClosesByBytes(t *testing.T) {
 	})
 }
 
-// TestBatchFillsWhileTheHubIsAway: a backlog becomes few full notifications, and
-// what has waited long enough does not wait again.
+// TestBatchFillsWhileTheHubIsAway: a backlog becomes few full notifications, and events that have
+// waited long enough do not wait again.
 func TestBatchFillsWhileTheHubIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{answer: slowly(10 * time.Second)}
@@ -176,8 +176,7 @@ func TestDrainDoesNotWaitForTheBatch(t *testing.T) {
 	})
 }
 
-// TestDrainEndsWhileEventsCome: what comes during a drain is neither waited
-// for nor hurried.
+// TestDrainEndsWhileEventsCome: events that come during a drain are neither waited for nor hurried.
 func TestDrainEndsWhileEventsCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{answer: slowly(time.Second)}

@@ -34,9 +34,8 @@ func (s *stalling) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestIntakeBesideStalledUploads: uploads that stand still hold up nobody who
-// sends little, however many they are and whatever they have sent; only what
-// they have sent counts against others that send much.
+// TestIntakeBesideStalledUploads: uploads that stand still hold up no sender of little, however many
+// they are and whatever they have sent. Only the bytes sent count against others that send much.
 func TestIntakeBesideStalledUploads(t *testing.T) {
 	const one = `{"loc":"http://a.example/","change":"created"}`
 	large := one + strings.Repeat(" ", 4<<20)

@@ -21,8 +21,8 @@ const (
 	lastModBytes = 64
 )
 
-// changeLists are the Change Lists of one set: what is served of them, and the loop
-// that closes the open one and lets old ones go.
+// changeLists are the Change Lists of one set: their documents, and the loop that closes the open one
+// and drops old ones.
 type changeLists struct {
 	ch   *channel
 	wake chan struct{} // holds one token: there may be something new
@@ -97,7 +97,7 @@ func (c *changeLists) step(ctx context.Context) (wait time.Duration, err error) 
 	}
 	wait = longestLook
 	if oldest := v.lists[0]; !oldest.Until.IsZero() {
-		if left := oldest.Until.Add(c.ch.n.cfg.Keep).Sub(now); left > 0 { // else it is to be archived, which tells
+		if left := oldest.Until.Add(c.ch.n.cfg.Keep).Sub(now); left > 0 { // else it waits for its archive, which signals
 			wait = min(wait, left)
 		}
 	}
@@ -136,8 +136,8 @@ func (c *changeLists) close(ctx context.Context, v listView, why closing) (wait 
 	return 0, nil
 }
 
-// freeze has the open list take no more while it is being closed: what is served of it
-// until then is what the closed one has.
+// freeze stops additions to the open list while it is being closed: its served content until then is
+// that of the closed one.
 func (c *changeLists) freeze(why closing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +152,7 @@ func (c *changeLists) changed(err error) error {
 	return err
 }
 
-// retained tells up to where lists must go now; nil: none.
+// retained returns up to where lists must go now; nil: none.
 func (c *changeLists) retained(v listView, now time.Time) *time.Time {
 	keepFrom := now.Add(-c.ch.n.cfg.Keep)
 	over := len(v.lists) - maxLists
@@ -221,7 +221,7 @@ func (c *changeLists) countOpen(ctx context.Context) error {
 	if t.full != "" {
 		return nil
 	}
-	// What is served must not be lost by a crash: others would come in its place.
+	// Served events must survive a crash: others would come in their place.
 	upTo, err := c.ch.n.cfg.Journal.Last(ctx)
 	if err != nil {
 		return err

@@ -36,8 +36,8 @@ func TestChangeListsProperty(t *testing.T) {
 	})
 }
 
-// checks has a property looked at so often, where nobody asked for another number. Tests
-// of this package run one after another.
+// checks sets how often a property is checked, unless the command line sets another number. Tests of
+// this package run one after another.
 func checks(t *testing.T, n int) {
 	t.Helper()
 	const name, usual = "rapid.checks", "100"
@@ -124,7 +124,7 @@ func (p listPlan) run(t *testing.T) error {
 		arm(s.fault, map[bool]journaltest.Fault{true: journaltest.Kept, false: journaltest.Lost}[s.kept])
 		time.Sleep(s.sleep)
 		if s.restart {
-			arm("", journaltest.Works) // a start that fails is told, and is no matter here
+			arm("", journaltest.Works) // a failed start is reported, and is no matter here
 			w.restart()
 		}
 		var events []notifier.Event
@@ -169,7 +169,7 @@ func (p listPlan) run(t *testing.T) error {
 	return nil
 }
 
-// closings is a journal that tells of the lists that are to be closed.
+// closings is a journal that reports the lists that are to be closed.
 type closings struct {
 	notifier.Store
 	closing func(notifier.ChangeList)

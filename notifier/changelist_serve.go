@@ -27,10 +27,10 @@ func (c *changeLists) listURL(from time.Time) string {
 // route adds the addresses of the Change Lists of a set:
 //
 //	changelist.xml           what the Capability List names: the open list while there is
-//	                         only one, else the Index; its root tells (core §9, §12)
+//	                         only one, else the Index, by its root (core §9, §12)
 //	changelist-index.xml     the Index, where there is more than one list
 //	changelist/open.xml      the open list
-//	changelist/{from}.xml    a list; also the open one, so that who polls it sees
+//	changelist/{from}.xml    a list; also the open one, so that its poller sees
 //	                         it closed and goes on from there (core §12.1)
 func (c *changeLists) route(router *mux.Router, prefix string) {
 	router.Path(prefix + c.ch.set + "/changelist.xml").Handler(c.ch.n.docs.readDocument(kindChangeList, c.serve))

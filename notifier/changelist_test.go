@@ -154,8 +154,8 @@ func always(code int) func(int, *http.Request) (*http.Response, error) {
 	return func(int, *http.Request) (*http.Response, error) { return status(code), nil }
 }
 
-// TestChangeListsByCount: lists are closed where they are full, however many events
-// came at once, and whoever polls one by its address sees that and finds the next.
+// TestChangeListsByCount: lists are closed where they are full, however many events came at once. A
+// client that polls one by its address sees that and finds the next.
 func TestChangeListsByCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, notifier.Config{ChangeListEntries: 3}, &hub{})
@@ -240,8 +240,8 @@ func TestChangeListsBySize(t *testing.T) {
 	})
 }
 
-// TestOldChangeListsGo: whole lists, with their events; what asks for one is told where
-// the others are.
+// TestOldChangeListsGo: whole lists go, with their events; a request for one gets the address of the
+// others.
 func TestOldChangeListsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, notifier.Config{ChangeListFor: time.Minute, Keep: 10 * time.Minute}, &hub{})

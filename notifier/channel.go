@@ -92,7 +92,7 @@ func (ch *channel) came(events int) {
 	}
 }
 
-// arrived tells the channel that there is a new event in the journal.
+// arrived signals the channel that the journal has a new event.
 func (ch *channel) arrived() {
 	ch.mu.Lock()
 	if ch.since.IsZero() {
@@ -163,8 +163,8 @@ func (ch *channel) step(ctx context.Context) error {
 	return ch.seal(ctx)
 }
 
-// fill waits until the open batch is closed by count, by size or by time, or
-// because it has events that somebody waits for.
+// fill waits until the open batch is closed by count, by size or by time, or because a Drain waits for
+// its events.
 func (ch *channel) fill(ctx context.Context) error {
 	for {
 		draining := ch.takeArrival()
@@ -198,8 +198,8 @@ func (ch *channel) await(ctx context.Context) (closed bool) {
 	return false
 }
 
-// takeArrival tells the batch when its first event arrived; it is called before
-// the journal is read, so that no arrival is forgotten. It returns how many wait.
+// takeArrival sets when the batch's first event arrived; it is called before the journal is read, so
+// that no arrival is forgotten. It returns how many Drains wait.
 func (ch *channel) takeArrival() (draining int) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -210,9 +210,9 @@ func (ch *channel) takeArrival() (draining int) {
 	return len(ch.draining)
 }
 
-// finish tells those of the first waiting whose events are all before the open
-// batch; hurry is whether others are left. Nothing is outstanding when it is called,
-// and those who came after the journal was read are for the next time.
+// finish ends those of the first waiting Drains whose events are all before the open batch; hurry is
+// whether others are left. Nothing is outstanding when it is called, and Drains that came after the
+// journal was read are for the next time.
 func (ch *channel) finish(waiting int) (hurry bool) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()

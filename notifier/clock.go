@@ -11,9 +11,9 @@ import (
 	"carillon/internal/wallclock"
 )
 
-// What is dated, and what goes for its age, goes by Notifier.clock, which does not believe at once
-// that the machine's clock was set forward (package wallclock): a datetime of the journal is never
-// taken back, and what is dated later waits until the clock has come there.
+// Datetimes and ages go by Notifier.clock, which does not believe at once that the machine's clock was
+// set forward (package wallclock). A datetime of the journal is never taken back, and later ones wait
+// until the clock has come there.
 const (
 	// doubtFor is after what time a clock that was set forward is believed.
 	doubtFor = time.Hour

@@ -30,8 +30,8 @@ func (w *world) wantPublished(what string, want int) {
 	}
 }
 
-// A clock that is wrong for a minute, by more than Change Lists are kept, costs none of them and
-// holds nothing up: what comes meanwhile is dated by the time before.
+// A clock that is wrong for a minute, by more than Change Lists are kept, removes none of them and
+// holds nothing up: events meanwhile are dated by the time before.
 func TestClockSetForwardForAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := &wildClock{}

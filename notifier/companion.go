@@ -173,7 +173,7 @@ func (s *documents) companion(route Route) http.Handler {
 	})
 }
 
-// listsChanged tells the companions.
+// listsChanged calls the companions.
 func (ch *channel) listsChanged() {
 	for _, c := range ch.companions {
 		c.ListsChanged()

@@ -123,7 +123,7 @@ type Config struct {
 	// Files is how many files are being sent at a time by what Serving has made, each of which
 	// is open meanwhile: 503 beyond; one client has a quarter of them. Default 256.
 	Files int
-	// Tokens gives the token that the hub knows this Source by. Default: none is sent.
+	// Tokens gives the token that the hub knows this Source by. Default: no token is sent.
 	Tokens Tokens
 	// Transport makes the requests to the hub. Default: one like
 	// http.DefaultTransport, which no other part uses.
@@ -189,8 +189,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate tells, in one line, whether New will take the settings; what is zero
-// counts as its default.
+// Validate returns an error, of one line, for settings that New will not take; a zero field counts as
+// its default.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	const most, bytes = payload.MaxEntries, payload.MaxBytes

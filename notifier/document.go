@@ -117,8 +117,8 @@ func (s *documents) serveDocument(w http.ResponseWriter, r *http.Request, d docu
 	return s.send(w, r, d, packed)
 }
 
-// send writes the document. What goes wrong before the first byte is an answer of its
-// own; after that the connection is broken off, so that nobody takes a part for the whole.
+// send writes the document. A fault before the first byte is an answer of its own; after that the
+// connection is broken off, so that no client takes a part for the whole.
 func (s *documents) send(w http.ResponseWriter, r *http.Request, d document, packed bool) error {
 	one, r, err := s.readings.Enter(clientOf(r.RemoteAddr), w, r)
 	if err != nil {
@@ -227,7 +227,7 @@ func (s *documents) sendStored(w http.ResponseWriter, r *http.Request, d documen
 	if ctx.Err() == nil && !errors.Is(err, errClientGone) {
 		s.log.Error("a document was broken off", "document", string(d.kind), "error", err)
 	}
-	panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
+	panic(http.ErrAbortHandler) // so that no client takes a part for the whole
 }
 
 var errClientGone = errors.New("the client has gone")
@@ -309,9 +309,9 @@ func pack(name string, write func(io.Writer) error) (size int64, err error) {
 	return size, errors.Join(err, file.Sync(), file.Close())
 }
 
-// lastModified gives what Last-Modified says of a document. The second that is not
-// over yet may see another document: until then the second before is told, so that
-// whoever asks by it is given what is new.
+// lastModified returns the Last-Modified of a document. The current second may still see another
+// document. So until it is over the answer has the second before, and a client that asks by it gets
+// the new one.
 func lastModified(modified, now time.Time) string {
 	second, current := modified.Truncate(time.Second), now.Truncate(time.Second)
 	if !second.Before(current) {
@@ -331,7 +331,7 @@ func unchanged(header http.Header, tag string, modified, now time.Time) bool {
 	return err == nil && second.Before(now.Truncate(time.Second)) && !second.After(since)
 }
 
-// tagFrom makes an entity tag of what tells a document from others of its address.
+// tagFrom makes an entity tag of the parts by which a document differs from others of its address.
 func tagFrom(head []byte, parts ...any) string {
 	h := fnv.New64a()
 	_, _ = h.Write(head)

@@ -20,8 +20,8 @@ import (
 	"carillon/notifier/journaltest"
 )
 
-// TestConditionalRequests: who has the document is told so, by its tag or its date, and
-// who has an older one is not, also where it changed within the second.
+// TestConditionalRequests: a client with the present document gets 304, by its tag or its date. One
+// with an older document does not, even if it changed within the second.
 func TestConditionalRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, notifier.Config{ChangeListEntries: 3}, &hub{})
@@ -349,8 +349,8 @@ func (s *slowClosing) CloseList(ctx context.Context, l notifier.ChangeList) erro
 	return s.Store.CloseList(ctx, l)
 }
 
-// TestAListThatIsBeingClosed: who read it meanwhile, or within the same second, is not
-// told that he has it when it is closed; and it takes nothing more.
+// TestAListThatIsBeingClosed: a client that read it meanwhile, or within the same second, does not get
+// 304 when it is closed; and it takes nothing more.
 func TestAListThatIsBeingClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, hub: &hub{}, fs: newMem(), cfg: notifier.Config{URL: base, Hub: hubURL, ChangeListFor: time.Minute}}
@@ -385,7 +385,7 @@ type undurable struct {
 
 func (u *undurable) Last(context.Context) (time.Time, error) { return u.last, nil }
 
-// TestListsHaveWhatIsDurable: what a crash may take is not told.
+// TestListsHaveWhatIsDurable: events that a crash may take are not served.
 func TestListsHaveWhatIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &undurable{last: time.Now().Add(time.Second)}

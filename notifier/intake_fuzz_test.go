@@ -29,10 +29,10 @@ func (n *noting) Append(_ context.Context, events []notifier.Event, _ time.Time)
 	return nil
 }
 
-// FuzzIntake: whatever is sent to the intake listener, as whatever it calls itself, packed
-// or not, it is taken whole or refused whole: with 202 the journal has as many events as the
-// answer says, each of which can be told; with anything else it has none, and the answer is a
-// line of text. Nothing is a 500.
+// FuzzIntake sends anything to the intake listener, under any media type, packed or not: it is taken
+// whole or refused whole. With 202 the journal has as many events as the answer says, each of which
+// can be published. With any other status it has none, and the answer is a line of text. Nothing is a
+// 500.
 func FuzzIntake(f *testing.F) {
 	const one = `{"loc":"http://a.example/","change":"created"}`
 	f.Add("/sets/a/events", "application/json", "", []byte(one))

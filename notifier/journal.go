@@ -22,8 +22,7 @@ var (
 	ErrGone = errors.New("the notification is not kept any more")
 )
 
-// Notification is a sealed change notification of one set: what is known of it
-// besides its bytes.
+// Notification is a sealed change notification of one set, without its bytes.
 type Notification struct {
 	Set string
 	// From and Until are the interval that it covers (CN §3), in whole
@@ -41,26 +40,23 @@ type Channel struct {
 	// one sealed last, or the time when the channel was made. Events
 	// with a datetime of Next or later are in no notification yet.
 	Next time.Time
-	// Sealed is the notification that is sealed and not accepted; nil if
-	// there is none. There is never more than one.
+	// Sealed is the notification that is sealed and not accepted, or nil. There is never more than one.
 	Sealed *Notification
-	// Accepted is the notification that the hub accepted last; nil if
-	// there was none.
+	// Accepted is the notification that the hub accepted last; nil before the first.
 	Accepted *Notification
 }
 
-// Journal keeps events in the order of their acceptance, and the notifications
-// made of them. All datetimes are whole microseconds.
+// Journal keeps events in the order of their acceptance, and the notifications made of them. All
+// datetimes are whole microseconds.
 //
-// What a method changed is durable when it returns nil, and every change is
-// made whole or not at all. When a method returns an error the change may or may
-// not have been made: Open tells. Append, Events and Body may be called from
-// any goroutine; Seal and Accept of one set by one goroutine at a time. Trouble
-// with the engine itself is wrapped as ErrUnavailable. No method keeps
-// what it is given after it returned.
+// A method's changes are durable when it returns nil, and every change is made whole or not at all.
+// When a method returns an error the change may or may not have been made: Open shows which. Append,
+// Events and Body may be called from any goroutine; Seal and Accept of one set by one goroutine at a
+// time. Trouble with the engine itself is wrapped as ErrUnavailable. No method keeps its arguments
+// after it returned.
 //
-// The caller says what time it is: now may step back and forth between calls,
-// the datetimes of the journal only rise.
+// The caller passes the time: now may step back and forth between calls, the datetimes of the journal
+// only rise.
 type Journal interface {
 	// Open returns the channel of a set, made at the time now (or just after
 	// the journal's last datetime, if that is later) where it is new.
@@ -90,10 +86,9 @@ type Journal interface {
 	// unless n.From is the channel's Next, n.Until is later, and no other is outstanding.
 	Seal(ctx context.Context, n Notification, body []byte) error
 
-	// Body reads the bytes of the notification that is outstanding, or of the one
-	// accepted last; ErrGone for any other. What was opened can be read to its
-	// end whatever happens meanwhile. Its Close may be called twice, and while
-	// Read is running.
+	// Body reads the bytes of the outstanding notification, or of the last accepted one; ErrGone for any
+	// other. An opened body can be read to its end, whatever happens meanwhile. Its Close may be called
+	// twice, and while Read is running.
 	Body(ctx context.Context, n Notification) (io.ReadCloser, error)
 
 	// Accept notes that the hub took the outstanding notification, which

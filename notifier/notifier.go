@@ -143,9 +143,9 @@ func (n *Notifier) Append(ctx context.Context, events []Event) error {
 	return nil
 }
 
-// Drain waits until everything that was in the journal when it was called is in
-// notifications that the hub has accepted. Batches that have such events are not
-// waited for to fill; what comes later is not waited for at all.
+// Drain waits until everything that was in the journal when it was called is in notifications that the
+// hub has accepted. Batches with such events are closed before they are full; later events are not
+// waited for.
 func (n *Notifier) Drain(ctx context.Context) error {
 	var last time.Time
 	err := patiently(ctx, n.log, "draining", func() (err error) {

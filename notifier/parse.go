@@ -75,9 +75,9 @@ func ParseArray(data []byte, limit int) ([]Event, error) {
 	return events, nil
 }
 
-// ParseLines reads the events of NDJSON, one object on each line, at most limit
-// of them; lines tells the line of each. Blank lines are passed over, and counted.
-// Any error is an *InputError that counts lines, or ErrTooMany.
+// ParseLines reads the events of NDJSON, one object on each line, at most limit of them; lines has the
+// line of each. Blank lines are passed over, and counted. Any error is an *InputError that counts
+// lines, or ErrTooMany.
 func ParseLines(data []byte, limit int) (events []Event, lines []int, err error) {
 	number, links := 0, 0
 	for line := range bytes.Lines(data) {

@@ -217,8 +217,8 @@ func ExampleParseEvent() {
 	// Change is not a field that is known here; names are in lower case
 }
 
-// FuzzParse: what is taken is valid JSON that encoding/json reads in the same way,
-// can be written as an entry, and comes back from its record.
+// FuzzParse: an accepted event is valid JSON that encoding/json reads in the same way, can be written
+// as an entry, and comes back from its record.
 func FuzzParse(f *testing.F) {
 	examples, err := os.ReadFile("../testdata/events.ndjson")
 	if err != nil {

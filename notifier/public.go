@@ -120,7 +120,7 @@ func (ch *channel) serveTopic(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	if _, err := io.Copy(w, body); err != nil {
-		panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
+		panic(http.ErrAbortHandler) // so that no client takes a part for the whole
 	}
 	return nil
 }

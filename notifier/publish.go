@@ -20,8 +20,8 @@ const (
 	// postTimeout is how long a POST may take from dial to the last byte of the
 	// answer: it stops a hub that hangs.
 	postTimeout = 60 * time.Second
-	// postGrace is how long a POST that is under way may go on when the
-	// notifier stops. What is cut off is sent again at the next start.
+	// postGrace is how long a POST that is under way may go on when the notifier stops. One that is cut
+	// off is sent again at the next start.
 	postGrace = 5 * time.Second
 	// answerLimit is how much of the hub's answer is read: so that the
 	// connection can be used again, and no more.
@@ -96,8 +96,8 @@ func (ch *channel) post(ctx context.Context, note Notification) (answer, error) 
 	req.ContentLength = note.Size
 	// For a connection that turns out to be closed before anything was sent.
 	req.GetBody = func() (io.ReadCloser, error) { return ch.n.cfg.Journal.Body(post, note) }
-	// Not through a http.Client: it would follow redirects, and it opens the
-	// body for those that it is told not to follow.
+	// Not through a http.Client: it would follow redirects, and it opens the body even for those that it
+	// must not follow.
 	resp, err := fetch.RoundTrip(ch.n.cfg.Transport, req)
 	if err != nil {
 		return answer{outcome: outcomeNoAnswer, err: err, sent: token}, nil
@@ -116,8 +116,8 @@ func (ch *channel) accept(ctx context.Context, note Notification, attempts int) 
 	// First, because the journal lets the one before go while Accept is still
 	// waiting for the disk. The bytes of this one are there all the time.
 	ch.setAccepted(&note)
-	// Also when the notifier is stopping: what was accepted need not be sent
-	// again at the next start.
+	// Also when the notifier is stopping: an accepted notification need not be sent again at the next
+	// start.
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), postGrace)
 	defer cancel()
 	err := ch.n.cfg.Journal.Accept(bounded, note, ch.n.clock.Now().Add(-ch.n.cfg.Keep))

@@ -46,15 +46,14 @@ type ResourceImport interface {
 	// Set is the name of the set.
 	Set() string
 
-	// Put adds resources. A *DuplicateError tells of one that was there already;
-	// the import can then only be closed.
+	// Put adds resources. It returns a *DuplicateError for one that was there already; the import can then
+	// only be closed.
 	Put(ctx context.Context, resources []payload.Entry) error
 
-	// Seal ends the snapshot. What was put is durable then, and the import will be
-	// carried out. Where nobody can have relied on what the set's resources were,
-	// as they were not known whole, or it has had no event and no Snapshot, the
-	// snapshot takes their place at once; else pending tells that differences are to be
-	// applied.
+	// Seal ends the snapshot. The put resources are durable then, and the import will be carried out. The
+	// snapshot takes the place of the set's resources at once if no reader can have relied on them: they
+	// were not known whole, or the set has had no event and no Snapshot. Else pending reports that
+	// differences are to be applied.
 	Seal(ctx context.Context) (pending bool, err error)
 
 	// Apply takes a part of the differences into the journal as events, like Append.

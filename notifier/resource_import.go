@@ -36,11 +36,10 @@ type Importer struct {
 	Progress func(Imported)
 }
 
-// Read reads a snapshot to its end and seals it. Where the set's resources were not known, or
-// nobody can have relied on them, the snapshot counts, and the import is done: it returns nil.
-// Else the caller Applies what it returns, and must Close it: from here on it will be
-// carried out. The error is an *InputError with the line for what is wrong with
-// the snapshot.
+// Read reads a snapshot to its end and seals it. Where the set's resources were not known, or no
+// reader can have relied on them, the snapshot counts, and the import is done: it returns nil. Else
+// the caller Applies the result, and must Close it: from here on it will be carried out. The error is
+// an *InputError with the line for a fault of the snapshot.
 func (m Importer) Read(ctx context.Context, set string, r io.Reader) (ResourceImport, Imported, error) {
 	var done Imported
 	i, err := m.Store.BeginImport(ctx, set)

@@ -18,9 +18,9 @@ import (
 	"carillon/payload"
 )
 
-// TestResourceListsProperty: whoever takes a Resource List, also an old one, and then the
-// changes of the ChangeIsts from its at on, has what the set has; whatever the events,
-// the clock, the imports and the restarts.
+// TestResourceListsProperty: a client takes a Resource List, also an old one, and then the changes of
+// the Change Lists from its at on. It then has what the set has; for all events, clocks, imports and
+// restarts.
 func TestResourceListsProperty(t *testing.T) {
 	fewerChecks(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -38,7 +38,7 @@ func fewerChecks(t *testing.T) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
 	before := checks.Value.String()
-	if before != checks.DefValue { // somebody wants another number
+	if before != checks.DefValue { // the command line sets another number
 		return
 	}
 	number, err := strconv.Atoi(before)
@@ -100,7 +100,7 @@ func drawResourcePlan(rt *rapid.T) resourcePlan {
 	return p
 }
 
-// taken is a Resource List as somebody took it.
+// taken is a Resource List as a client took it.
 type taken struct {
 	at    time.Time
 	state map[string]string // hashes by loc

@@ -22,8 +22,7 @@ import (
 // some.
 const maxImports = 4
 
-// imports carries out the imports that were sealed: the differences of a snapshot become
-// events, whoever has sent it.
+// imports carries out the imports that were sealed: the differences of a snapshot become events.
 type imports struct {
 	n      *Notifier
 	taking chan struct{} // a token for each snapshot that may be taken
@@ -34,7 +33,7 @@ type imports struct {
 	stopped bool                   // guarded by mu: Run has ended
 }
 
-// importWait is somebody who waits for the end of an import.
+// importWait is a request that waits for the end of an import.
 type importWait struct {
 	done chan struct{} // closed at its end, or when Run ends
 	made Differences
@@ -62,7 +61,7 @@ func (m *imports) await(set string) *importWait {
 	return wait
 }
 
-// ended tells who waits for the import into a set.
+// ended signals the requests that wait for the import into a set.
 func (m *imports) ended(set string, made Differences) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,7 +72,7 @@ func (m *imports) ended(set string, made Differences) {
 	}
 }
 
-// stop tells everybody who waits that Run has ended.
+// stop signals all waiting requests that Run has ended.
 func (m *imports) stop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -266,7 +265,7 @@ func (b *streamedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// explain tells trouble with the sender from that with the journal.
+// explain separates trouble with the sender from that with the journal.
 func (b *streamedBody) explain(err error) error {
 	if b.err != nil {
 		return bodyError(b.err)

@@ -180,8 +180,8 @@ func TestSnapshotsBesideEachOther(t *testing.T) {
 	}
 }
 
-// TestSnapshotIsCarriedOut: what was sealed is carried out, whatever happens to the
-// journal and the process in between, and each difference is told once.
+// TestSnapshotIsCarriedOut: a sealed import is carried out, whatever happens to the journal and the
+// process in between, and each difference is published once.
 func TestSnapshotIsCarriedOut(t *testing.T) {
 	for _, fault := range []journaltest.Fault{journaltest.Lost, journaltest.Kept} {
 		t.Run(fmt.Sprint(fault), func(t *testing.T) {

@@ -40,7 +40,7 @@ type resourceLists struct {
 
 	mu          sync.Mutex
 	generations []*generation // guarded by mu: oldest first; never changed in place
-	asked       bool          // guarded by mu: somebody wants another
+	asked       bool          // guarded by mu: another list is wanted
 	unknown     bool          // guarded by mu: the set's resources are not kept
 	changes     int           // guarded by mu: events since the newest was begun
 	firstCame   time.Time     // guarded by mu: when the first event came, where there is no list
@@ -195,7 +195,7 @@ func (l *resourceLists) step(ctx context.Context) (wait time.Duration, err error
 	return 0, nil
 }
 
-// show tells the metrics of the newest list.
+// show sets the metrics of the newest list.
 func (l *resourceLists) show(g *generation) {
 	l.ch.metrics.resourceListAt.Set(float64(g.At.UnixMicro()) / 1e6)
 	l.ch.metrics.resourceListEntries.Set(float64(g.resources()))
@@ -265,7 +265,7 @@ func (l *resourceLists) hasSome(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// forget lets lists go that nobody should be reading any more.
+// forget drops lists that should have no reader any more.
 func (l *resourceLists) forget() {
 	all := l.served()
 	drop := 0
@@ -285,7 +285,7 @@ func (l *resourceLists) forget() {
 	}
 }
 
-// begins notes that a list is being made: what comes from here on is for the next.
+// begins records that a list is being made: later requests are for the next.
 func (l *resourceLists) begins() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -42,8 +42,8 @@ type generation struct {
 	Index *storedList `json:"index,omitempty"`
 
 	dir string
-	// since is when it was completed, or about, by the monotonic clock: what waits for its age
-	// does so whatever becomes of the wall clock.
+	// since is when it was completed, or about, by the monotonic clock: waits for its age do not depend on
+	// the wall clock.
 	since time.Time
 }
 

@@ -36,7 +36,7 @@ func (l *resourceLists) partURL(g *generation, n int) string {
 // route adds the addresses of the Resource Lists of a set:
 //
 //	resourcelist.xml             what the Capability List names: the newest list, or its
-//	                             Index where it has several parts; its root tells (core §9, §10)
+//	                             Index where it has several parts, by its root (core §9, §10)
 //	resourcelist/{at}/index.xml  the Index of the list of that moment
 //	resourcelist/{at}/{n}.xml    a part of it
 //	archive/resourcelist/{at}/…  the same of a list that was made to be archived; list.xml is the
@@ -85,7 +85,7 @@ func (l *resourceLists) servePart(w http.ResponseWriter, r *http.Request) error 
 	return l.serveStored(w, r, all[i], 0)
 }
 
-// serveStored answers with the part of a list that is asked for, whole where none is.
+// serveStored answers with the requested part of a list, or with the whole list.
 func (l *resourceLists) serveStored(w http.ResponseWriter, r *http.Request, g *generation, whole int) error {
 	n := whole
 	if number, given := mux.Vars(r)["n"]; given {
@@ -135,7 +135,7 @@ func (l *resourceLists) lasting(at time.Time) (*generation, error) {
 	case !found:
 		return nil, kept.missing(at)
 	}
-	if g.dir = path; g.Lasting { // what is known of it need not be read again
+	if g.dir = path; g.Lasting { // its known facts need not be read again
 		return g, nil
 	}
 	g, err := l.archived.Get(path, func(dir string) (*generation, error) {
@@ -151,7 +151,7 @@ func (l *resourceLists) lasting(at time.Time) (*generation, error) {
 	return g, nil
 }
 
-// whole is the number of the document that tells the whole list.
+// whole is the number of the document of the whole list.
 func (g *generation) whole() int {
 	if g.Index == nil {
 		return 1
@@ -196,8 +196,7 @@ func (l *resourceLists) open(g *generation, n int) (*storedReader, error) {
 	return &storedReader{File: file, size: stored.Size, packed: stored.Packed}, nil
 }
 
-// capability is what the Capability List tells of the Resource Lists, if there is
-// one.
+// capability is the entry of the Resource Lists in the Capability List, if there is a list.
 func (l *resourceLists) capability() (payload.Capability, bool) {
 	return payload.Capability{Loc: l.url(), Capability: payload.CapResourceList}, l.newest() != nil
 }

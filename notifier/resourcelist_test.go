@@ -320,7 +320,7 @@ func (w *world) wantListOf(at, when string) {
 	}
 }
 
-// TestResourceListRemains: what is found at a start, and is of no use, goes.
+// TestResourceListRemains: useless leftovers that a start finds are removed.
 func TestResourceListRemains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := listed(t, notifier.Config{})
@@ -413,7 +413,7 @@ func TestResourceListsCannotBeMade(t *testing.T) {
 		if _, locs := w.resources(); locs != "1" {
 			t.Errorf("later the list is %s", locs)
 		}
-		// What was asked for stays so, where there is a list already.
+		// An earlier request still counts, where there is a list already.
 		w.tells(told(payload.Created, "2", ""))
 		old := filepath.Join(t.TempDir(), "old")
 		if err := errors.Join(os.Rename(dir, old), os.WriteFile(dir, nil, 0o600)); err != nil {

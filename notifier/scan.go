@@ -9,10 +9,9 @@ import (
 	"carillon/payload"
 )
 
-// scanner reads JSON (RFC 8259) where encoding/json is lax: invalid UTF-8 and
-// lone surrogates are errors, not replacement characters, and so is every
-// character that XML 1.0 cannot carry. It never recurses: what may be nested is
-// decided by the event's fields.
+// scanner reads JSON (RFC 8259) where encoding/json is lax. Invalid UTF-8 and lone surrogates are
+// errors, not replacement characters, and so is every character that XML 1.0 cannot carry. It never
+// recurses: the event's fields decide what may be nested.
 type scanner struct {
 	data []byte
 	pos  int

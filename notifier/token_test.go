@@ -147,7 +147,7 @@ func (r *restless) Renew(notifier.Token) (notifier.Token, error) {
 	return r.Token(), nil
 }
 
-// What to do is told with the refusal.
+// A refusal names the remedy.
 func TestHints(t *testing.T) {
 	for _, row := range []struct {
 		code   int

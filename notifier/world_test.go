@@ -228,7 +228,7 @@ func (w *world) restart() {
 	w.start()
 }
 
-// add takes events that are told by their locs.
+// add takes events that are known by their locs.
 func (w *world) add(sets []string, locs ...string) {
 	w.t.Helper()
 	var events []notifier.Event

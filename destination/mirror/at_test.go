@@ -15,7 +15,8 @@ import (
 	"carillon/payload"
 )
 
-// archived is a listing with states of before: what is listed at an address, in the place of now.
+// archived is a listing with earlier states: an address has the listed content in place of the present
+// one.
 type archived struct {
 	listing
 	states    map[string]*listing
@@ -85,7 +86,7 @@ func entry(e payload.Entry) payload.Entry {
 	return e
 }
 
-// stateOf is a state of a Source that has a, and told of a change of b and of a after it.
+// stateOf is a state of a Source that has a, and then announced a change of b and of a.
 func stateOf(s *source) (from *archived, a1, b1, a2 payload.Entry) {
 	a1 = s.put("/a", "first").Entry
 	at := s.clock.Add(time.Second)
@@ -112,7 +113,7 @@ func TestBaselineAt(t *testing.T) {
 	if err != nil || !seen.At.Equal(from.described[0].At) || !seen.Position.Equal(b1.Datetime) || seen.Entries != 1 || seen.Changes != 1 {
 		t.Fatalf("%+v, %v", seen, err)
 	}
-	c.want("a", "second") // it stays, and is told
+	c.want("a", "second") // it stays, and is reported
 	c.want("b", "new")
 	c.is(s.URL+"/a", mirror.Failed, "it has more bytes than the 5 that the Source told")
 	if !c.Moment().Equal(b1.Datetime) {
@@ -154,7 +155,7 @@ func TestBaselineAt(t *testing.T) {
 	c.want("c", "third")
 }
 
-// What the Source has not any more, told no hash of, or does not say the time of, is not as it was.
+// A resource that the Source lacks by now, gave no hash of, or has no time for, is not restored.
 func TestWhatIsNotProvenIsNotPut(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(s *source, e *payload.Entry)
@@ -222,7 +223,7 @@ func TestUndatedChangesOfThePast(t *testing.T) {
 	c.want("b", "new")
 }
 
-// What the Source tells must reach to the moment; nothing is changed otherwise.
+// The Source's lists must reach to the moment; otherwise nothing is changed.
 func TestBaselineAtBeyondReach(t *testing.T) {
 	s := newSource(t)
 	begin := s.clock

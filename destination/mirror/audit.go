@@ -30,7 +30,7 @@ type Kind string
 const (
 	// NoCopy: the Source has the resource, and the mirror has not.
 	NoCopy Kind = "missing"
-	// Extra: the mirror has what the Source has not: a copy, or a file that is nobody's.
+	// Extra: the mirror has something that the Source lacks: a copy, or a file without a copy's record.
 	Extra Kind = "extra"
 	// Differs: by lastmod, length or hash.
 	Differs Kind = "differs"
@@ -49,7 +49,7 @@ type Finding struct {
 	Path string `json:"path,omitempty"` // below the directory
 	// By says in what it differs: lastmod, length, hash.
 	By []string `json:"by,omitempty"`
-	// Told is what the Source says, Have what the file is, as far as they differ.
+	// Described is the Source's description, Have the file's facts, as far as they differ.
 	Described *Facts `json:"told,omitempty"`
 	Have      *Facts `json:"have,omitempty"`
 	// Reason is why, where that is known.
@@ -255,7 +255,7 @@ func (a *audit) byFacts(f *Finding, r *Resource, c *Copy, info fs.FileInfo) {
 	f.Described.LastMod, f.Have.LastMod = r.LastMod, payload.FormatDatetime(have)
 }
 
-// byHash reads the file; where the Source told no hash, it is compared with what was fetched.
+// byHash reads the file. Without a hash from the Source it is compared with the fetched content.
 func (a *audit) byHash(ctx context.Context, f *Finding, r *Resource, c *Copy) error {
 	if a.quick {
 		return nil

@@ -66,8 +66,8 @@ type Baselines struct {
 
 var _ follow.Baseliner = Baselines{}
 
-// Baseline implements follow.Baseliner. Deletions that are held back do not hold up what
-// is followed: they are recorded, and told.
+// Baseline implements follow.Baseliner. Deletions that are held back do not hold up the changes that
+// follow: they are recorded, and logged.
 func (b Baselines) Baseline(ctx context.Context) (time.Time, error) {
 	set, err := b.Set(ctx)
 	if err != nil {

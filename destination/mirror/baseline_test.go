@@ -181,7 +181,7 @@ func TestBaselineDeletes(t *testing.T) {
 	}
 }
 
-// A Catalog that was lost costs no fetching where the Source tells hashes.
+// After the loss of a Catalog nothing is fetched where the Source gives hashes.
 func TestAdoption(t *testing.T) {
 	s := newSource(t)
 	for i := range 20 {
@@ -286,7 +286,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// The same Resource List is read again, and the Change List tells the deletion of what came since.
+// The same Resource List is read again, and the Change List has the deletion of a resource that came
+// since.
 func TestDeletionSinceList(t *testing.T) {
 	s := newSource(t)
 	c := newCopies(t, s, func(c *mirror.Config) { c.Delete = true })
@@ -304,15 +305,15 @@ func TestDeletionSinceList(t *testing.T) {
 	}
 }
 
-// Where nobody knows of when a Resource List is, or it says what cannot be, all changes that there
-// are count, and what it does not list is deleted.
+// Without a known or possible moment of the Resource List all changes of the Change List count, and
+// resources missing from the list are deleted.
 func TestBaselineWithoutAt(t *testing.T) {
 	for name, at := range map[string]time.Time{"none": {}, "future": time.Now().AddDate(70, 0, 0)} {
 		t.Run(name, func(t *testing.T) {
 			s := newSource(t)
 			c := newCopies(t, s, func(c *mirror.Config) { c.Delete = true })
 			c.handle(s.put("/a", "a"), s.put("/stays", "here"))
-			s.delete("/a") // which nobody told
+			s.delete("/a") // which no list announces
 			s.put("/gone", "gone")
 			l := s.list()
 			l.at = at
@@ -336,7 +337,7 @@ func TestBaselineWithoutAt(t *testing.T) {
 	}
 }
 
-// Of a list with entries that nobody can read it is not known what it does not have.
+// A list with unreadable entries does not prove what the Source lacks.
 func TestNotWhole(t *testing.T) {
 	s := newSource(t)
 	c := newCopies(t, s, func(c *mirror.Config) { c.Delete = true })
@@ -394,7 +395,7 @@ func TestMaxDelete(t *testing.T) {
 	}).Baseline(t.Context()); err != nil || at.IsZero() {
 		t.Errorf("who follows goes on from %s: %v", at, err)
 	}
-	// The Source mends its list; then everything is as told.
+	// The Source mends its list; then everything matches.
 	whole.changes = l.changes
 	s.content["/f0"] = "text"
 	c.baseline(whole)

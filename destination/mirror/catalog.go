@@ -24,12 +24,12 @@ type State string
 
 // The states.
 const (
-	// Whole: the file is what the Source told.
+	// Whole: the file matches the Source's description.
 	Whole State = "whole"
-	// Missing: the Source told of it, and its server has none (404, 410). It is asked again.
+	// Missing: the Source announced it, and its server answers 404 or 410. It is asked again.
 	Missing State = "missing"
-	// Failed: it could not be fetched, or was not what the Source told, or could not be removed.
-	// It is tried again.
+	// Failed: it could not be fetched, did not match the Source's description, or could not be removed. It
+	// is tried again.
 	Failed State = "failed"
 	// Gone: the Source has deleted it, and the file was kept (Config.Delete).
 	Gone State = "gone"
@@ -41,10 +41,10 @@ const (
 	Invalid State = "invalid"
 )
 
-// Told is what the Source said last of a resource.
+// Described is the Source's latest description of a resource.
 type Described struct {
 	Change   payload.Change // empty: it is in a Resource List
-	Datetime time.Time      // of the change, zero where none was told
+	Datetime time.Time      // of the change, zero where the Source gave none
 	LastMod  string
 	Hash     string
 	Length   string
@@ -55,22 +55,22 @@ type Described struct {
 }
 
 const (
-	// maxTold is how much is kept of each text that is told of a resource, bytes: it is kept for
-	// every resource, for good. All hashes of known algorithms together are shorter.
+	// maxDescribed bounds each text of a description, in bytes: it is kept for every resource, for good.
+	// All hashes of known algorithms together are shorter.
 	maxDescribed = 2 << 10
 	// maxSkew is how far the clock that dates changes may be ahead of this one.
 	maxSkew = 10 * time.Minute
 )
 
-// describedBy is what an entry says. A text that is too long counts as not told, and so does a datetime that
-// lies in the future: everything that comes until then would count as older.
+// describedBy returns the description in an entry. A text that is too long counts as absent, and so
+// does a datetime in the future: every change until then would count as older.
 func describedBy(e *payload.Entry) Described {
 	t := Described{e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding, linksOf(e.Links)}
 	if ahead(t.Datetime) {
 		t.Datetime = time.Time{}
 	}
 	if len(t.Change) > maxDescribed {
-		t.Change = payload.Updated // it is none that there is; what changed is looked at
+		t.Change = payload.Updated // an unknown kind; the content is looked at
 	}
 	for _, text := range []*string{&t.LastMod, &t.Hash, &t.Length, &t.Type, &t.Encoding} {
 		if len(*text) > maxDescribed {
@@ -83,7 +83,7 @@ func describedBy(e *payload.Entry) Described {
 // ahead reports whether a datetime lies in the future, by more than clocks differ.
 func ahead(at time.Time) bool { return time.Until(at) > maxSkew }
 
-// size is the length as a number, -1 where none is told that is one.
+// size is the length as a number, -1 without a valid one.
 func (t *Described) size() int64 {
 	if n, err := strconv.ParseInt(t.Length, 10, 64); err == nil && n >= 0 {
 		return n
@@ -91,7 +91,7 @@ func (t *Described) size() int64 {
 	return -1
 }
 
-// modified is LastMod as an instant; zero where it has no time of day, or is none.
+// modified is LastMod as an instant; zero where it has no time of day, or is invalid.
 func (t *Described) modified() time.Time {
 	at, err := payload.ParseDatetime(t.LastMod)
 	if err != nil || len(t.LastMod) <= len("2006-01-02") {
@@ -116,8 +116,8 @@ type Copy struct {
 	Path      string
 	State     State
 	Described Described
-	// File is what is on the disk; nil: nothing was fetched yet, or it was removed. Where State is
-	// not Whole it is what an earlier change told.
+	// File is the file on the disk; nil: nothing was fetched yet, or it was removed. Where State is not
+	// Whole it belongs to an earlier change.
 	File *File
 	// Tries is how often it failed in a row, Next when it is tried again, and Reason
 	// what the trouble was.
@@ -144,8 +144,7 @@ type Catalog interface {
 	// are Claims below: ones that begin with it and a slash.
 	Owner(ctx context.Context, claim string) (loc string, below bool, err error)
 
-	// All gives every copy, by the bytes of their locs. What is saved meanwhile may be in
-	// it or not.
+	// All yields every copy, by the bytes of their locs. Copies saved meanwhile may be in it or not.
 	All(ctx context.Context) iter.Seq2[Copy, error]
 
 	// Due returns at most limit of the copies with a Next of now or earlier, earliest first, and
@@ -158,10 +157,10 @@ type Catalog interface {
 type Ledger interface {
 	// Clear empties it.
 	Clear(ctx context.Context) error
-	// Note has the entries in it, in the place of earlier ones with the same Loc; one whose
-	// Change is payload.Deleted has its Loc not be in it. Of an entry, what Told has is kept.
+	// Record stores the entries in place of earlier ones with the same Loc; one whose Change is
+	// payload.Deleted removes its Loc. It keeps the fields of an entry that Described has.
 	Record(ctx context.Context, entries []payload.Entry) error
-	// Resource returns the one with a loc; ErrNone if there is none.
+	// Resource returns the one with a loc; ErrNone without one.
 	Resource(ctx context.Context, loc string) (Resource, error)
 	// Resources gives what is in it, by the bytes of their locs.
 	Resources(ctx context.Context) iter.Seq2[Resource, error]

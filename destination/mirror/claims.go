@@ -122,7 +122,7 @@ func (c *claims) keep(size int) {
 
 func (c *claims) forget() { c.lately, c.kept = map[string]map[string]struct{}{}, 0 }
 
-// settle forgets a claim that the Catalog knows, or that nobody has any more.
+// settle forgets a claim that the Catalog knows, or that is no longer held.
 func (c *claims) settle(claim string) {
 	if claim == "" {
 		return

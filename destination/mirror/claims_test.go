@@ -100,7 +100,7 @@ func TestClaimsAreGivenOnce(t *testing.T) {
 	})
 }
 
-// What is known of directories is bounded in bytes: a Source chooses how long paths are.
+// The memory for directories is bounded in bytes: a Source chooses how long paths are.
 func TestClaimsAreBounded(t *testing.T) {
 	store, err := pebblestore.OpenDestination(pebblestore.Config{Dir: "store", FS: vfs.NewMem()})
 	if err != nil {

@@ -29,7 +29,7 @@ type Config struct {
 	// Bases are the URLs below which resources are mirrored: absolute, http or https. A resource
 	// outside of them is refused, since a loc is a stranger's word for where to ask.
 	Bases []string
-	// Chosen: Bases are somebody's choice, and what is outside of them is no trouble.
+	// Chosen: the operator has set Bases, and resources outside of them are no trouble.
 	Chosen bool
 	// Catalog and Ledger are the mirror's memory. Ledger is for Baseline and Audit.
 	Catalog Catalog
@@ -45,10 +45,9 @@ type Config struct {
 	// Delete removes the file of a resource that the Source has deleted. Otherwise it is
 	// kept and recorded (Gone).
 	Delete bool
-	// MaxDelete is how many copies one Baseline or Sweep may delete; default half of them. More
-	// are recorded as Gone, and told as ErrTooMany: a Source that lists next to nothing has
-	// trouble of its own more often than it has deleted everything. Changes that tell a deletion
-	// do not count.
+	// MaxDelete is how many copies one Baseline or Sweep may delete; default half of them. More are
+	// recorded as Gone, and returned as ErrTooMany: a Source that lists next to nothing has trouble of its
+	// own more often than it has deleted everything. Deletions in a Change List do not count.
 	MaxDelete Share
 	// Sync has each file and its directories on the disk before the Catalog says so.
 	Sync bool
@@ -158,8 +157,8 @@ const (
 type Home struct {
 	// ID is in a file of the directory, too; empty: none is known yet.
 	ID string
-	// Begun: the copies were brought to the Source's state once, by a baseline, or whoever runs
-	// the mirror has said to begin without.
+	// Begun: a baseline brought the copies to the Source's state once, or the operator has chosen to begin
+	// without.
 	Begun bool
 	// Moment: the copies are kept as they were at a moment, by BaselineAt; zero: they are not.
 	Moment time.Time

@@ -19,13 +19,13 @@ type diskSpace struct {
 
 	mu       sync.Mutex
 	measured time.Time // guarded by mu
-	left     uint64    // guarded by mu; what is free, without what was taken since
+	left     uint64    // guarded by mu; the free space, minus what was taken since
 	known    bool      // guarded by mu
 }
 
 func newDiskSpace(dir string, minFree uint64) *diskSpace { return &diskSpace{dir: dir, min: minFree} }
 
-// reserve says whether there is room for so many bytes more, 0 or less: nobody knows how many.
+// reserve reports whether there is room for so many bytes more; 0 or less: an unknown number.
 func (r *diskSpace) reserve(bytes int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

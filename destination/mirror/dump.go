@@ -62,7 +62,7 @@ func (src *source) fromDump(ctx context.Context, from Lists, set lists.Set, seen
 		)
 		return nil, nil
 	case !worth && !slices.ContainsFunc(all, src.packages.Has):
-		return nil, nil // what was begun is of another dump
+		return nil, nil // the begun download is of another dump
 	}
 	if !d.listed {
 		if seen.At = snapshot.At; ahead(seen.At) {
@@ -111,7 +111,7 @@ func (src *source) worthDump(ctx context.Context) (bool, error) {
 	return 2*missing > all, err
 }
 
-// opened is a package, or why there is none.
+// opened is a package, or the error that kept it closed.
 type opened struct {
 	described lists.Package
 	*packages.Package
@@ -268,12 +268,12 @@ func (d *dumped) submit(p *pool, loc string, described Described, content *packe
 	return p.submit(&job{loc: loc, described: described, packed: content})
 }
 
-// has reports whether a package had the resource as it is told, so that nothing is left to be done
-// for it.
+// has reports whether a package had the resource as described, so that nothing is left to be done for
+// it.
 func (d *dumped) has(r *Resource, c *Copy) bool { return d != nil && d.done.settled(r, c) }
 
-// current reports whether a content that a manifest tells of, packed at some moment or later, may be
-// what the Source told: by hashes, else by the time of the last modification, or of the change. It is
+// current reports whether content that a manifest lists, packed at some moment or later, may match the
+// Source's description: by hashes, else by the time of the last modification, or of the change. It is
 // compared in any case when it is unpacked.
 func current(described, manifest *Described, listed, packedAt time.Time) bool {
 	if a, b := described.size(), manifest.size(); a >= 0 && b >= 0 && a != b {

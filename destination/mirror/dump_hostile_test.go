@@ -16,7 +16,7 @@ import (
 	"carillon/payload"
 )
 
-// endlessDump lists packages until nobody takes any more.
+// endlessDump lists packages until the reader stops.
 type endlessDump struct{ *dumping }
 
 func (d endlessDump) ResourceDump(_ context.Context, _ string, visit func(lists.Package) error) (lists.Snapshot, error) {
@@ -109,7 +109,7 @@ func TestManifestThatNamesOneFileOften(t *testing.T) {
 	}
 }
 
-// Where only times say what a content is, one that is older than the list tells is fetched.
+// Where only times describe a content, one that is older than the list says is fetched.
 func TestOlderThanTheListTells(t *testing.T) {
 	s := newSource(t)
 	s.content["/a"], s.content["/b"] = "text", "text"

@@ -46,7 +46,7 @@ var (
 	dumpAlone = lists.Set{ChangeList: "changes", ResourceDump: "dump"}
 )
 
-// serve has the Source serve a package, and returns what its dump tells of it.
+// serve has the Source serve a package, and returns its entry in the dump.
 func (s *source) serve(uri string, zip []byte, at time.Time) lists.Package {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func TestBaselineByDump(t *testing.T) {
 		case 0: // too old, as the manifest says
 			e.Hash = "sha-256:" + digest("older")
 			p.Add(e, "older")
-		case 1: // too old, as nobody says
+		case 1: // too old, and not marked so
 			e.Hash, e.Length = "", ""
 			p.Add(e, "older")
 		case 2: // it lies
@@ -131,7 +131,7 @@ func TestBaselineByDump(t *testing.T) {
 			e.Path = "/PATH"
 			p.List(e)
 			p.Edit = func(s string) string { return strings.Replace(s, "/PATH", "/../../../etc/passwd", 1) }
-		case 5: // not even told of
+		case 5: // not even listed
 			p.File("resources/unknown", "x")
 		default:
 			return false
@@ -263,7 +263,7 @@ func TestDumpWithoutResourceList(t *testing.T) {
 	c.want("c", "")
 	c.nothingHalf()
 
-	// Without one of its packages nobody knows what is gone.
+	// Without one of its packages it is unknown which resources are gone.
 	second := d.packages[1]
 	d.packages[1].Hash = "sha-256:" + digest("other")
 	d.changes = nil

@@ -29,7 +29,7 @@ func BaseHas(raw, loc string) (bool, error) {
 	return err == nil && b.has(u), nil
 }
 
-// Digests are the known ones that a Source told.
+// Digests are the known ones of a Source's description.
 func Digests(described string) (known []string, others bool) {
 	all, others := digests.Parse(described)
 	for _, d := range all {

@@ -22,7 +22,7 @@ type fetched struct {
 	file      *part
 	hashes    *digests.Hashing
 	size      int64
-	modified  time.Time // as the server told
+	modified  time.Time // from the server's answer
 	etag      string
 	described string // its Last-Modified
 	encoding  string
@@ -96,7 +96,7 @@ func (f *fetcher) request(ctx context.Context, u *url.URL, described *Described,
 		return nil, &failure{state: Invalid, reason: ErrLoc.Error()}
 	}
 	req.Header.Set("User-Agent", f.cfg.UserAgent)
-	// What is told of length and hash is told of the representation in that coding (core §7).
+	// The described length and hash are those of the representation in that coding (core §7).
 	req.Header.Set("Accept-Encoding", "identity")
 	if described.Encoding != "" && headerSafe(described.Encoding) {
 		req.Header.Set("Accept-Encoding", described.Encoding)
@@ -115,8 +115,8 @@ func headerSafe(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// read reads the body into a file. Where it returns one with an error the body broke off, or is
-// not what was told.
+// read reads the body into a file. A file beside an error means that the body broke off, or does not
+// match the description.
 func (f *fetcher) read(body io.Reader, resp *http.Response, described *Described) (*fetched, error) {
 	known := fetch.ValidatorsOf(resp.Header)
 	got := &fetched{etag: known.ETag, described: known.LastModified}
@@ -132,8 +132,8 @@ func (f *fetcher) read(body io.Reader, resp *http.Response, described *Described
 	return got, err
 }
 
-// write writes content into a file, and compares it with what is told. length is how much is to come,
-// -1 where nobody knows. Where got has a file beside an error the content broke off, or is not what was told.
+// write writes content into a file, and compares it with the description. length is the expected one,
+// -1 if unknown. Where got has a file beside an error the content broke off, or does not match.
 func (f *fetcher) write(got *fetched, body io.Reader, length int64, described *Described) error {
 	want := described.size()
 	limit := f.cfg.MaxBytes

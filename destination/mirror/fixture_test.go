@@ -24,7 +24,7 @@ import (
 	"carillon/store/pebblestore"
 )
 
-// source is a Source's server, and what it has told.
+// source is a Source's server, with the changes it has announced.
 type source struct {
 	*httptest.Server
 	mu        sync.Mutex
@@ -82,7 +82,7 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// put has the Source have a resource, and tells of it.
+// put gives the Source a resource, and returns its change.
 func (s *source) put(uri, text string) follow.Change {
 	s.mu.Lock()
 	s.content[uri] = text

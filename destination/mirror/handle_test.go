@@ -31,7 +31,7 @@ func TestTake(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 
-	// What is handed on again is not fetched again, and what is older changes nothing.
+	// A change that is handed on again is not fetched again, and an older one changes nothing.
 	before := s.requests()
 	c.handle(first)
 	second := s.put("/d/a.txt", "three")
@@ -89,7 +89,8 @@ func TestKept(t *testing.T) {
 	c.want("b", "three")
 }
 
-// What is not what the Source told does not replace what was there, is recorded, and is tried again.
+// Content that does not match the description does not replace the file, is recorded, and is tried
+// again.
 func TestWrong(t *testing.T) {
 	s := newSource(t)
 	c := newCopies(t, s, nil)
@@ -120,7 +121,7 @@ func TestWrong(t *testing.T) {
 			c.handle(s.put("/a", "good"))
 		})
 	}
-	// Algorithms and digests that nobody knows are no hindrance.
+	// Unknown algorithms and digests are no hindrance.
 	e := s.put("/a", "new")
 	e.Hash = "crc32:00 sha-256:f4OxZX_x_DFGFDgghgdfb6rtSx-iosjf6735432nklj"
 	c.handle(e)
@@ -232,8 +233,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A change without a hash is asked for by what is known of the copy, and a server that says that
-// nothing has changed is not believed against what the Source told.
+// For a change without a hash the request is conditional on the copy. A server's "not modified" does
+// not outweigh the Source's description.
 func TestConditional(t *testing.T) {
 	s := newSource(t)
 	c := newCopies(t, s, nil)
@@ -269,7 +270,7 @@ func TestConditional(t *testing.T) {
 	if last != " " {
 		t.Errorf("asked by %q", last)
 	}
-	// A file that somebody has changed is fetched anew.
+	// A file that another program has changed is fetched anew.
 	if err := os.WriteFile(filepath.Join(c.dir, c.host, "a"), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +278,7 @@ func TestConditional(t *testing.T) {
 	c.want("a", "three")
 }
 
-// What is told of a coding is asked for and kept in that coding: hash and length are of it.
+// A resource described in a coding is requested and kept in that coding: hash and length are of it.
 func TestEncoding(t *testing.T) {
 	s := newSource(t)
 	c := newCopies(t, s, nil)
@@ -367,7 +368,7 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// A directory that was removed as it was empty, or that somebody has removed, is made anew.
+// A directory that was removed, for being empty or by another program, is made anew.
 func TestDirectoryMadeAnew(t *testing.T) {
 	s := newSource(t)
 	c := newCopies(t, s, func(c *mirror.Config) { c.Delete = true })
@@ -550,8 +551,8 @@ func TestBusyHost(t *testing.T) {
 	}
 }
 
-// What was modified within the second of its answer may be modified again in it: the server's word that
-// nothing has changed says nothing then.
+// A resource that was modified within the second of its answer may be modified again in it: the
+// server's "not modified" proves nothing then.
 func TestSameSecond(t *testing.T) {
 	for name, settled := range map[string]bool{"within the second": false, "before": true} {
 		t.Run(name, func(t *testing.T) {
@@ -585,8 +586,8 @@ func TestSameSecond(t *testing.T) {
 	}
 }
 
-// A datetime in the future holds nothing up: what is told next is taken, by push and by a
-// baseline; texts and locs without end are not kept.
+// A datetime in the future holds nothing up: the next change is taken, by push and by a baseline.
+// Texts and locs without end are not kept.
 func TestToldWrong(t *testing.T) {
 	s := newSource(t)
 	c := newCopies(t, s, nil)

@@ -25,9 +25,9 @@ var (
 	ErrNoMirror = errors.New("there is no mirror yet")
 )
 
-// atHome sees to it that the directory is the one that the Catalog's copies are in, before anything
-// is made there: an empty mount point would count as a mirror that is whole. It returns what the Home is to be,
-// with no ID where there is none in the directory.
+// atHome checks that the directory is the one with the Catalog's copies, before anything is made
+// there: an empty mount point would count as a whole mirror. It returns the Home to be stored, with no
+// ID where the directory has none.
 func atHome(ctx context.Context, cfg *Config) (h Home, changed bool, err error) {
 	if cfg.Homes == nil {
 		return Home{}, false, nil

@@ -70,7 +70,7 @@ func TestHome(t *testing.T) {
 		t.Error("who may only read has made a file")
 	}
 
-	// Another data directory takes the copies over; what has none begins anew anywhere.
+	// Another data directory takes the copies over; a directory without a Home begins anew anywhere.
 	fresh := newCopies(t, s, func(cfg *mirror.Config) { cfg.Homes = nil })
 	if err := fresh.Close(); err != nil {
 		t.Fatal(err)

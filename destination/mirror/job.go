@@ -115,7 +115,7 @@ func (w *worker) fail(j *job, err error) {
 	w.log(c, t.after > 0 && !t.host)
 }
 
-// done records that a copy is what was told.
+// done records that a copy matches its description.
 func (w *worker) done(j *job) {
 	c := &j.copy
 	changed := c.State != Whole || c.Described != j.described || j.claimed != "" || !c.Next.IsZero() || j.save
@@ -153,8 +153,8 @@ func (w *worker) remove(ctx context.Context, j *job) error {
 	return nil
 }
 
-// checkAgain records what the file of a kept copy is where it is not as recorded: a crash came between
-// a later file and its record, or somebody has touched it.
+// checkAgain records the facts of a kept copy's file where they differ from the record. Either a crash
+// came between a later file and its record, or another program has changed it.
 func (w *worker) checkAgain(ctx context.Context, c *Copy) error {
 	if c.File == nil || w.tree.intact(c) {
 		return nil
@@ -174,8 +174,7 @@ func (w *worker) checkAgain(ctx context.Context, c *Copy) error {
 	return nil
 }
 
-// keep has the copy be what was told: as it is, or by what stands in its place, or
-// by fetching it.
+// keep makes the copy match its description: as it is, or by the file in its place, or by fetching it.
 func (w *worker) keep(ctx context.Context, host string, j *job) error {
 	c := &j.copy
 	if j.described.Change == undecided {
@@ -276,7 +275,7 @@ func (w *worker) put(j *job, got *fetched) error {
 	return nil
 }
 
-// same is the function same. Of copies that are kept at a moment only a hash tells.
+// same is the function same. For copies that are kept at a moment only a hash decides.
 func (w *worker) same(c *Copy, described *Described) bool {
 	if known, _ := digests.Parse(described.Hash); w.kept() && len(known) == 0 {
 		return false
@@ -284,7 +283,7 @@ func (w *worker) same(c *Copy, described *Described) bool {
 	return same(c, described)
 }
 
-// same reports whether the file, which is what was told before, is also what is told now.
+// same reports whether the file, which matched the description before, also matches the new one.
 func same(c *Copy, described *Described) bool {
 	if size := described.size(); size >= 0 && size != c.File.Size {
 		return false
@@ -308,7 +307,7 @@ func same(c *Copy, described *Described) bool {
 	return !modified.IsZero() && modified.Equal(c.Described.modified())
 }
 
-// asDescribed gives the file the time of modification that is told, and records what is told.
+// asDescribed gives the file the described time of modification, and records the description.
 func (w *worker) asDescribed(j *job) error {
 	c := &j.copy
 	if modified := j.described.modified(); !modified.IsZero() && !modified.Equal(j.copy.Described.modified()) {
@@ -323,7 +322,7 @@ func (w *worker) asDescribed(j *job) error {
 	return nil
 }
 
-// verify reads the file and reports whether it has what is told of length and hashes.
+// verify reads the file and reports whether it has the described length and hashes.
 func (w *worker) verify(ctx context.Context, at string, described *Described) (bool, error) {
 	known, _ := digests.Parse(described.Hash)
 	info := w.tree.regular(at)
@@ -341,7 +340,7 @@ func (w *worker) verify(ctx context.Context, at string, described *Described) (b
 	return !differs, nil
 }
 
-// hash reads a file at its turn. What cannot be read is *trouble.
+// hash reads a file at its turn. An unreadable file is *trouble.
 func (w *worker) hash(ctx context.Context, at string, need []digests.Digest) (*digests.Hashing, int64, error) {
 	if err := w.slot(ctx); err != nil {
 		return nil, 0, err
@@ -354,8 +353,8 @@ func (w *worker) hash(ctx context.Context, at string, need []digests.Digest) (*d
 	return h, n, err
 }
 
-// adopt takes a file that stands in the copy's place for the copy, where it has a hash that is
-// told: the Catalog is new, or was lost, or somebody has touched the file.
+// adopt takes a file in the copy's place for the copy, where it has a described hash: the Catalog is
+// new, or was lost, or another program has changed the file.
 func (w *worker) adopt(ctx context.Context, j *job) (bool, error) {
 	c := &j.copy
 	known, _ := digests.Parse(j.described.Hash)
@@ -387,8 +386,8 @@ func (w *worker) adopt(ctx context.Context, j *job) (bool, error) {
 	return true, nil
 }
 
-// storePacked has the copy be what the package has, if that is what the Source told. done is false
-// where the content must come from elsewhere.
+// storePacked takes the package's content for the copy, if it matches the Source's description. done
+// is false where the content must come from elsewhere.
 func (w *worker) storePacked(ctx context.Context, j *job) (done bool, err error) {
 	got, err := w.unpack(ctx, j)
 	if err == nil {
@@ -412,8 +411,8 @@ func (w *worker) storePacked(ctx context.Context, j *job) (done bool, err error)
 	return false, nil
 }
 
-// unpack writes the content of a package into a file, and compares it with what the Source told and
-// with what the manifest tells.
+// unpack writes the content of a package into a file, and compares it with the Source's description
+// and with the manifest's.
 func (w *worker) unpack(ctx context.Context, j *job) (*fetched, error) {
 	p := j.packed
 	want := j.described

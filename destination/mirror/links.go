@@ -19,19 +19,19 @@ const (
 // maxLinks is how many links of a resource a mirror keeps.
 const maxLinks = 8
 
-// KeptLinks returns those links of an entry that stay true of a byte-for-byte copy at another
-// address, in memory of their own. The decision for each relation (core 14):
+// KeptLinks returns those links of an entry that stay true of a byte-for-byte copy at another address,
+// in memory of their own. The decision for each relation (core 14):
 //
-//	via                   kept, the first one, with all that it says of the origin (14.8)
+//	via                   kept, the first one, with its description of the origin (14.8)
 //	describedby,describes kept: they are about the content, which is the same (14.5)
 //	profile               kept: it names the kind of metadata (14.5)
-//	duplicate             dropped: nobody here knows which version the other location has (14.2)
+//	duplicate             dropped: the version at the other location is unknown (14.2)
 //	alternate, canonical  dropped: they are about addresses of the origin (14.3, 14.8)
 //	patch                 dropped: the previous version of a copy may be another one (14.4)
 //	memento, timegate,    dropped: they are versions of the origin's address (14.6)
 //	timemap
 //	collection            dropped: the copy is no member (14.7, 14.8)
-//	all others            dropped: what they mean is not known here
+//	all others            dropped: their meaning is unknown
 //
 // A kept link other than via loses hash, length, modified, pri and path. They describe another
 // resource, which may change without a change of this one.
@@ -45,8 +45,8 @@ func KeptLinks(all []payload.Link) (kept []payload.Link) {
 	return kept
 }
 
-// linksOf returns the kept links of an entry as text for Told.Links. Where that would be too long, it
-// has the address of the origin alone.
+// linksOf returns the kept links of an entry as text for Described.Links. Where that would be too
+// long, it has the address of the origin alone.
 func linksOf(all []payload.Link) string {
 	kept := KeptLinks(all)
 	if len(kept) == 0 {
@@ -67,7 +67,7 @@ func linksOf(all []payload.Link) string {
 	return string(text)
 }
 
-// readLinks reads what linksOf wrote. What cannot be read counts as not told.
+// readLinks reads the text of linksOf. An unreadable text counts as absent.
 func readLinks(text string) (kept []payload.Link) {
 	if text == "" || json.Unmarshal([]byte(text), &kept) != nil {
 		return nil
@@ -120,9 +120,9 @@ func asURI(loc string) string {
 	return b.String()
 }
 
-// Via returns the link to the origin of a copy (core 14.8): the one that the Source told, else
-// one to the Source's own resource, with what the Source told of it. Its Href is empty where the loc
-// cannot be written as a URI. Other are the other links that stay true of the copy.
+// Via returns the link to the origin of a copy (core 14.8): the Source's own via link, else one to the
+// Source's resource, with its description. Its Href is empty where the loc cannot be written as a URI.
+// Other are the other links that stay true of the copy.
 func (c *Copy) Via() (link payload.Link, other []payload.Link) {
 	for _, l := range readLinks(c.Described.Links) {
 		if l.Rel == relVia {

@@ -76,8 +76,8 @@ type Progress struct {
 	Missing, Failed, Refused, Invalid int64
 	// Bytes were fetched.
 	Bytes int64
-	// Unpacked are those of Fetched that came from packages of dumps, Spoiled those whose content in
-	// a package was not what the Source told.
+	// Unpacked are those of Fetched that came from packages of dumps. Spoiled are those whose content in a
+	// package did not match the Source's description.
 	Unpacked, Spoiled int64
 	// Packages is how many packages were used, Unusable how many could not be.
 	Packages, Unusable int64

@@ -28,7 +28,7 @@ func (m *Mirror) keepAt(ctx context.Context, at time.Time) error {
 	return m.Begin(ctx)
 }
 
-// Begun is that of the Home. Without Config.Homes nobody knows, and it is true.
+// Begun is that of the Home; true without Config.Homes.
 func (m *Mirror) Begun(ctx context.Context) (bool, error) {
 	if m.cfg.Homes == nil {
 		return true, nil

@@ -140,7 +140,7 @@ func (c *changesUntil) read(from Past, set lists.Set, since time.Time) error {
 	return c.short(since)
 }
 
-// short is the error where changes are told up to a moment only.
+// short is the error where the known changes end at a moment.
 func (c *changesUntil) short(until time.Time) error {
 	return fmt.Errorf("%w, %s: what has changed is told up to %s only; give that moment or an earlier one",
 		ErrReach, payload.FormatDatetime(c.moment), payload.FormatDatetime(until))

@@ -42,7 +42,7 @@ const dirMark = mark + "dir"
 // indexName is the name of what ends in a slash.
 const indexName = "index.html"
 
-// ErrLoc: a loc is none that can be fetched.
+// ErrLoc: a loc cannot be fetched.
 var ErrLoc = errors.New("not an absolute http or https URI that can be asked for")
 
 // parseLoc takes a loc apart.
@@ -140,7 +140,7 @@ func plain(r rune, size int) bool {
 	case r < utf8.RuneSelf:
 		return r >= ' ' && r < 0x7f
 	}
-	// Some file systems take two names for one that differ in what nobody sees (Default_Ignorable).
+	// Some file systems ignore invisible characters (Default_Ignorable) when they compare names.
 	return unicode.IsGraphic(r) && !unicode.IsSpace(r) && !unicode.In(
 		r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
 	)

@@ -171,7 +171,7 @@ func TestClaimsFold(t *testing.T) {
 	}
 }
 
-// What is ASCII has the same claim beside other characters and without them.
+// ASCII characters have the same claim beside other characters and without them.
 func TestClaimsOfASCII(t *testing.T) {
 	for r := range rune(unicode.MaxASCII + 1) {
 		if alone, beside := mirror.ClaimOf(string(r)), mirror.ClaimOf("\u00e9"+string(r)); "\u00e9"+alone != beside {

@@ -92,7 +92,7 @@ func (p *pool) enqueue(host string, j *job) {
 	}
 }
 
-// work does the jobs of one host until there are none.
+// work does the jobs of one host until its queue is empty.
 func (p *pool) work(host string, q *queue) {
 	for {
 		p.mu.Lock()
@@ -156,7 +156,7 @@ func (p *pool) settle(batch []*job) {
 	}
 	var err error
 	if len(copies)+len(forget) > 0 {
-		// Also when nobody waits any more: the files are there.
+		// Also after the caller has gone: the files are there.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), saveWithin)
 		err = p.m.cfg.Catalog.Save(ctx, copies, forget)
 		cancel()
@@ -224,12 +224,12 @@ func (w *worker) store(
 	return done, err
 }
 
-// maxHandled is how many changes one Take is done with at most: what is done is told the
-// sooner.
+// maxHandled is how many changes one Take completes at most, so that completed changes are reported
+// the sooner.
 const maxHandled = 1000
 
-// workersOf is how many jobs of a host are in work at a time. What waits for no host and no disk waits
-// for processors: more workers would be in each other's way.
+// workersOf is how many jobs of a host are in work at a time. Jobs that wait for no host and no disk
+// wait for processors: more workers would be in each other's way.
 func (w *worker) workersOf(host string) int {
 	if host == localHost && !w.cfg.Sync {
 		return min(w.cfg.PerHost, runtime.GOMAXPROCS(0))

@@ -81,8 +81,8 @@ func (m *Mirror) retryDue(ctx context.Context) (next time.Time, err error) {
 	}
 }
 
-// Settle tries what failed again, so many times, waiting for it to be due, and returns
-// when nothing is left that Failed, or for a longer time. What is Missing does not hold it up.
+// Settle retries failures, so many times, waiting for each to be due. It returns when nothing is left
+// that Failed, or when the rest is due much later. Missing resources do not hold it up.
 func (m *Mirror) Settle(ctx context.Context, rounds int) error {
 	if m.cfg.Dump == DumpOnly {
 		return nil

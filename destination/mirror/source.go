@@ -63,7 +63,7 @@ func (src *source) expect(ctx context.Context, from Lists, set lists.Set) (Seen,
 	if err := src.cfg.Ledger.Clear(ctx); err != nil {
 		return Seen{}, err
 	}
-	forget(from) // what was read before is not in the Ledger
+	forget(from) // the earlier entries are not in the Ledger
 	if set.ResourceList == "" {
 		return Seen{}, nil // the manifests of the dump say what the set is
 	}
@@ -189,7 +189,7 @@ func (src *source) bring(
 		case seen.partial() > 0, c.State == Gone && (!src.cfg.Delete || held != nil):
 			return nil
 		}
-		// What was changed after the position stays: that is not known here.
+		// Resources changed after the position stay: their state is not known here.
 		gone := deletion(seen.Position)
 		return p.submit(&job{loc: c.Loc, described: gone, unlisted: true, keep: held != nil})
 	})
@@ -293,7 +293,7 @@ func (n *recorder) flush() error {
 var ErrEmpty = errors.New("the Source lists no resources, while the mirror has copies: " +
 	"nothing was deleted")
 
-// Errors of a Baseline that did all but delete: what is new was taken.
+// Errors of a Baseline that did everything except the deletions: the new content was taken.
 var (
 	// ErrNotWhole: something in the Resource List has no loc. What it does not list was left as is.
 	ErrNotWhole = errors.New("the Source's Resource List or Resource Dump is not whole: " +
@@ -339,8 +339,8 @@ func newPackages(w *worker) *packages.Client {
 const (
 	// packagesName is the directory below ownName for packages.
 	packagesName = "packages"
-	// maxPackageBytes bounds what a package may have unpacked: 1 TiB. What is unpacked is bounded by
-	// Config.MaxBytes and Config.MinFree too.
+	// maxPackageBytes bounds the unpacked size of a package: 1 TiB. Config.MaxBytes and Config.MinFree
+	// bound unpacking too.
 	maxPackageBytes = 1 << 40
 	// maxPackages bounds how many packages a Resource Dump may list: they are in memory.
 	maxPackages = 100_000

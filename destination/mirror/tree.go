@@ -78,7 +78,7 @@ func (t *tree) begin(readOnly bool) (err error) {
 	t.fileMode, t.dirMode = 0o600|info.Mode()&0o044, 0o700|info.Mode()&0o055
 	t.lock, err = lockFile(t.root, ownName+"/LOCK", readOnly)
 	if readOnly && (errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)) {
-		return nil // who may only read disturbs nobody
+		return nil // a user with read permission only does no harm
 	}
 	if err != nil || readOnly {
 		return err
@@ -173,7 +173,7 @@ func (t *tree) makeDir(dir string) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return nil // what is no directory fails whoever goes there
+		return nil // a file in place of a directory fails the later calls
 	case err == nil && t.dirMode != 0o700:
 		return t.root.Chmod(dir, t.dirMode)
 	}
@@ -279,8 +279,8 @@ func (r onlyReader) Read(b []byte) (int, error) {
 	return r.from.Read(b)
 }
 
-// remove removes the file at a path, and the directories that it leaves empty. What is not
-// there was removed.
+// remove removes the file at a path, and the directories that it leaves empty. A missing file counts
+// as removed.
 func (t *tree) remove(at string) error {
 	info, err := t.root.Lstat(at)
 	switch {
@@ -308,7 +308,7 @@ func (t *tree) remove(at string) error {
 	return nil
 }
 
-// spaceError tells trouble with the disk's room from others.
+// spaceError separates trouble with the disk's room from other errors.
 func spaceError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", ErrRoom, err)

@@ -131,22 +131,22 @@ func (w *worker) free() error {
 type job struct {
 	loc       string
 	described Described
-	// retry: it is tried again; told is what was told before.
+	// retry: it is tried again; told is the description of before.
 	retry bool
-	// unlisted: it is deleted since it is not listed, by the datetime up to which that is known; nobody told so.
-	// keep: its file stays, whatever Config.Delete says.
+	// unlisted: it is deleted since the list lacks it, by the datetime up to which that is known; no list
+	// announces the deletion. keep: its file stays, whatever Config.Delete says.
 	unlisted, keep bool
 
 	// packed is the content that a package has; nil: it is fetched.
 	packed *packed
-	// packedOnly: nothing becomes of it where that is not what was told. Another package may have it.
+	// packedOnly: the job ends if its content does not match the description. Another package may have it.
 	packedOnly bool
 
-	copy    Copy // what is known; its State is empty if nothing is
+	copy    Copy // the known copy; its State is empty for an unknown one
 	url     *url.URL
 	claimed string
 
-	// What came of it.
+	// The outcome.
 	save, forget bool
 	finished     bool // for good: the Catalog has it; read after pool.wait
 }
@@ -190,6 +190,6 @@ type packed struct {
 	from      *packages.Package
 	path      string
 	described Described // by the manifest
-	// listed is the moment of the list that the job's told is from; zero for a change.
+	// listed is the moment of the list with the job's description; zero for a change.
 	listed time.Time
 }

@@ -44,7 +44,7 @@ const resourceHead = 1 + 8
 
 // resourcesState is what is known of a set whose resources are kept: all that it has.
 type resourcesState struct {
-	// told: a Snapshot was handed out, on which its reader may rely.
+	// The state was reported: a Snapshot was handed out, on which its reader may rely.
 	told       bool
 	generation uint64
 	// staged is the generation of an import that was sealed and is not yet applied
