@@ -22,7 +22,8 @@ type finding struct {
 	err      error     // why not more
 }
 
-// final reports whether nobody has what is missing; tired, that all were asked often enough.
+// final reports whether the missing changes are nowhere; tired, that all places were asked often
+// enough.
 func (d *finding) final(tired bool) bool { return !d.later && (tired || !d.doubtful) }
 
 func (d *finding) reason() error {
@@ -91,7 +92,7 @@ type laterError struct{ error }
 
 func (e *laterError) Unwrap() error { return e.error }
 
-// waitError: who was asked wants to be left alone.
+// waitError: the server that was asked wants to be left alone.
 type waitError struct{ left time.Duration }
 
 func (e *waitError) Error() string {
@@ -141,9 +142,9 @@ func (c *catchup) judge(found *finding, via Via, err error) {
 	}
 }
 
-// readList hands on what a list has from the position on, up to goal unless that is zero: what
-// comes after is in a notification that waits, which is whole, while an open list
-// may lack one change or another for now. What was handed on when an error comes stays handed on.
+// readList hands on the changes of a list from the position on, up to goal unless that is zero. Later
+// changes are in a waiting notification, which is whole, while an open list may lack a change for now.
+// Changes handed on before an error stay handed on.
 func (c *catchup) readList(ctx context.Context, via Via, uri string, goal time.Time) (lists.Covered, error) {
 	v := visitor{
 		f: c, via: via, goal: goal, batch: batch{f: c.handover, limit: c.limit(goal)},
@@ -167,7 +168,7 @@ func (c *catchup) readList(ctx context.Context, via Via, uri string, goal time.T
 			"count", v.late, "uri", legible.Cut(uri),
 		)
 	}
-	if !v.future { // else nobody knows how far the list is complete
+	if !v.future { // else the list may be complete up to any time
 		c.progress.reach(earlier(covered.Until, goal))
 	}
 	if err == nil && !beyond && covered.Documents == 1 && !covered.Unchanged {
@@ -223,8 +224,8 @@ func (v *visitor) visit(ctx context.Context, e payload.Entry) error {
 	return v.batch.add(ctx, Change{Entry: e, Key: key, Via: v.via})
 }
 
-// firstOf is the datetime of the first change that the Change List has from a moment on; zero
-// where there is none, or it cannot be read. The error is the end of ctx.
+// firstOf is the datetime of the first change that the Change List has from a moment on; zero if it
+// has none, or cannot be read. The error is the end of ctx.
 func (c *catchup) firstOf(ctx context.Context, since time.Time) (first time.Time, err error) {
 	uri, err := c.cfg.Locator.ChangeList(ctx)
 	if err == nil && uri != "" {

@@ -12,8 +12,8 @@ import (
 // after so long does what stands in a Change List alone show that it is not pushed.
 const pushSilence = 2 * time.Hour
 
-// checkLists reads the lists without a notification that asks for it: because push is silent,
-// because there is none, or because the Destination was away.
+// checkLists reads the lists without a notification that asks for it: because push is silent or
+// missing, or because the Destination was away.
 func (f *Follower) checkLists(ctx context.Context) error {
 	if f.fresh() {
 		return f.startNow(ctx)
@@ -23,7 +23,7 @@ func (f *Follower) checkLists(ctx context.Context) error {
 		return err
 	}
 	pushed := f.cfg.Locator.Pushed()
-	comes := pushed && !f.progress.at.Equal(f.unpushed) // what is missing may still come by push
+	comes := pushed && !f.progress.at.Equal(f.unpushed) // missing changes may still come by push
 	f.unread = found.read == 0 && found.later
 	switch {
 	case f.progress.assumed && !found.later && found.earliest.After(f.progress.at) && !found.earliest.After(f.limit(time.Time{})):
@@ -79,10 +79,10 @@ func (f *Follower) behind(ctx context.Context, pushed bool, found finding) error
 	return nil
 }
 
-// startNow finds a first position by the Source's own clock: that of its last change. What
-// was before it is not handed on. Where there is no list to ask yet it is tried again soon;
-// where one cannot be read, all is handed on from the assumed position on: what is pushed,
-// and what the lists turn out to have.
+// startNow finds a first position by the Source's own clock: that of its last change. Earlier changes
+// are not handed on. Without a list yet it is tried again soon. Where one cannot be read, all is
+// handed on from the assumed position on: the pushed changes, and those that the lists turn out to
+// have.
 func (f *Follower) startNow(ctx context.Context) error {
 	for _, find := range []func(context.Context) (string, error){f.cfg.Locator.ChangeList, f.cfg.Locator.ChangeMemory} {
 		uri, err := find(ctx)
@@ -110,7 +110,7 @@ func (f *Follower) startNow(ctx context.Context) error {
 			return f.startAt(ctx, p.From) // it came since the start
 		}
 		if !at.At.After(f.progress.at) || at.At.After(f.limit(time.Time{})) {
-			return nil // nothing has changed lately: the first notification tells
+			return nil // nothing has changed lately: the first notification has the time
 		}
 		f.progress = newProgress(at)
 		f.cfg.Logger.Info("beginning with what changes from now on", "position", shown(at.At))

@@ -25,8 +25,8 @@ const (
 	maxDated           = 60_000    // keys of changes at the position, or said to be in the future: more than one document has
 	pollJitter         = 0.1       // polls of many Destinations spread by this share
 	maxBusy            = time.Hour // how far a server's Retry-After is heeded
-	// storeWithin is how long the Store may take to write where nobody's end stops it: a disk that hangs must
-	// hold up neither the hub that delivers nor the end of Run.
+	// storeWithin is how long the Store may take to write where no caller's end stops it: a disk that
+	// hangs must hold up neither the hub that delivers nor the end of Run.
 	storeWithin = 5 * time.Second
 )
 
@@ -43,23 +43,23 @@ const (
 	StartAt Start = "at"
 )
 
-// OnGap says what happens where changes are missing that nobody has.
+// OnGap decides what happens where missing changes are kept nowhere.
 type OnGap string
 
-// What may happen.
+// The choices.
 const (
 	// GapStop: Run ends with ErrGap.
 	GapStop OnGap = "stop"
 	// GapBaseline: the Source's state is taken anew, and what changes from its moment on.
 	GapBaseline OnGap = "baseline"
-	// GapGoOn: it is told, and what comes after the gap is handed on.
+	// GapGoOn: the gap is reported, and the changes after it are handed on.
 	GapGoOn OnGap = "go-on"
 )
 
 // Places are where changes can be read again, and whether they are pushed. Its
 // methods may be called at any time.
 type Locator interface {
-	// Memory is the hub's change memory; empty: none is known.
+	// ChangeMemory is the address of the hub's change memory; empty: none is known.
 	ChangeMemory(ctx context.Context) (uri string, err error)
 	// ChangeList is the Source's; empty: it has none.
 	ChangeList(ctx context.Context) (uri string, err error)
@@ -70,9 +70,9 @@ type Locator interface {
 
 // Baseliner takes the Source's state as a whole.
 type Baseliner interface {
-	// Baseline brings whoever takes the changes to the Source's state, and returns the
-	// moment from which on changes are to be handed on; zero where the Source does not
-	// tell: from the first that its Change Lists have.
+	// Baseline brings the receiver of the changes to the Source's state, and returns the moment from which
+	// on changes are to be handed on; zero where the Source does not give it: from the first of its Change
+	// Lists.
 	Baseline(ctx context.Context) (at time.Time, err error)
 }
 

@@ -183,7 +183,7 @@ func (s locator) Pushed() bool {
 	return s.pushed
 }
 
-// handler takes changes, and fails as it is told.
+// handler takes changes, and fails as the test sets it.
 type handler struct {
 	mu   sync.Mutex
 	took []follow.Change

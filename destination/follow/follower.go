@@ -21,9 +21,9 @@ type Follower struct {
 	unread   bool // no list could be read, the last time, and that may pass
 	// freshUntil is until when the first look may say what "now" is.
 	freshUntil time.Time
-	lastPush   time.Time // when push told something last, or the start
-	// unheard is a position from which on nobody has pushed: it lies before the subscription
-	// began. What is missing from there does not come by push. Zero: none.
+	lastPush   time.Time // the latest push, or the start
+	// unpushed is a position from which on nothing was pushed: it lies before the subscription began.
+	// Changes missing from there do not come by push. Zero: no such position.
 	unpushed time.Time
 	glanced  time.Time // where the notification began for which a seam was looked at
 	// unproven is an until that was not believed: the next notification proves it by beginning there.
@@ -79,7 +79,7 @@ func (f *Follower) begin(ctx context.Context) error {
 		if !f.cfg.Locator.Pushed() || f.cfg.Start == StartAt && p.At.Equal(f.cfg.StartTime) {
 			f.unpushed = p.At
 		}
-		f.complete = time.Time{} // what was missed meanwhile is looked for at once
+		f.complete = time.Time{} // changes missed meanwhile are looked for at once
 		return nil
 	}
 	switch f.cfg.Start {
@@ -209,8 +209,9 @@ func (f *Follower) reached(p Pushed, limit time.Time) bool {
 	return false
 }
 
-// late reports whether a change is older than the interval of a notification that was not seen
-// before. A Source that breaks the rule that entries lie in the interval (CN §3) may not have told of it earlier.
+// late reports whether a change is older than the interval of a notification that was not seen before.
+// A Source that breaks the rule that entries lie in the interval (CN §3) may not have announced it
+// earlier.
 func (h *handover) late(c *Change, p Pushed) bool {
 	if c.Datetime.IsZero() || !c.Datetime.Before(p.From) || h.progress.at.After(p.From) {
 		return false

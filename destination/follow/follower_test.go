@@ -48,7 +48,7 @@ func TestPush(t *testing.T) {
 	})
 }
 
-// What was overtaken is waited for, and nobody is asked.
+// An overtaken notification is waited for, and no list is asked.
 func TestOvertaken(t *testing.T) {
 	inWorld(t, func(w *fixture) {
 		w.start()
@@ -117,7 +117,7 @@ func failing(times int, err error) func(int) error {
 	}
 }
 
-// What nobody has is never passed over in silence.
+// A change that is kept nowhere is never passed over in silence.
 func TestLost(t *testing.T) {
 	for name, prepare := range map[string]func(w *fixture){
 		"nobody to ask": func(w *fixture) { w.src.memory, w.src.list = nil, nil },
@@ -158,7 +158,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// Going on: from what there is, and it is told.
+// Going on: from the first kept change, and the gap is reported.
 func TestGoOn(t *testing.T) {
 	inWorld(t, func(w *fixture) {
 		w.cfg.OnGap = follow.GapGoOn
@@ -207,7 +207,7 @@ func TestBaseline(t *testing.T) {
 		if b.calls != 2 {
 			t.Errorf("the baseline was taken %d times", b.calls)
 		}
-		// What is lost later is made up for by another one.
+		// A later loss is made up for by another notification.
 		w.src.publish(3)
 		w.src.change(func() { w.src.memory, w.src.list = nil, nil })
 		last := w.src.publish(1)
@@ -235,8 +235,8 @@ func TestBaselineWithoutAt(t *testing.T) {
 	})
 }
 
-// Start now: what was before is not handed on, by the Source's clock, and what comes
-// after is, also if it is never pushed.
+// Start now: earlier changes are not handed on, by the Source's clock, and later ones are, also if
+// they are never pushed.
 func TestStartNow(t *testing.T) {
 	inWorld(t, func(w *fixture) {
 		w.src.next = time.Now().Add(5 * time.Minute) // the Source's clock is ahead
@@ -347,7 +347,7 @@ func TestListsAwayAtStart(t *testing.T) {
 	})
 }
 
-// The order rests while a change is not taken; what was done with is not given again.
+// The order waits while a change is not taken; a completed one is not given again.
 func TestTakerFails(t *testing.T) {
 	inWorld(t, func(w *fixture) {
 		first := ""
@@ -393,7 +393,7 @@ func TestStoreFails(t *testing.T) {
 		}
 		w.sleep(2 * time.Minute)
 		w.handler.fail = func(_ int, changes []follow.Change) (int, error) {
-			broken.set(time.Minute) // from here on: what was taken cannot be noted
+			broken.set(time.Minute) // from here on taken changes cannot be recorded
 			return len(changes), nil
 		}
 		w.push(n)
@@ -487,7 +487,7 @@ func TestUndatedList(t *testing.T) {
 	})
 }
 
-// A datetime that was told wrong does not have everything until then count as past.
+// A wrong datetime does not make everything until then count as past.
 func TestFutureDatetime(t *testing.T) {
 	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.pushed = nil, false

@@ -28,7 +28,7 @@ func (g *gap) settle(until time.Time, long time.Duration) time.Duration {
 }
 
 // seam is how far after the last change of an open Change List a notification may begin that follows
-// on it: an interval ends after its last change (CN §3), by as little as can be told.
+// on it: an interval ends after its last change (CN §3), by the smallest step.
 const seam = time.Microsecond
 
 // missing sees to what lies between the position and a notification.
@@ -80,9 +80,9 @@ func (f *Follower) missing(ctx context.Context, p Pushed) error {
 	return nil
 }
 
-// lost does what Config says of changes that nobody has any more: those before until, or
-// where that is zero before the first that there are. Before a first position that is only
-// assumed nothing is known to have been.
+// lost carries out Config's choice for changes that are kept nowhere any more: those before until, or
+// where that is zero before the first kept one. Before a first position that is only assumed no change
+// is known to be missing.
 func (f *Follower) lost(ctx context.Context, until time.Time, found finding) error {
 	to := until
 	if found.earliest.After(f.progress.at) && (until.IsZero() || found.earliest.Before(until)) {
@@ -192,7 +192,7 @@ func (f *Follower) sinceUnknown(ctx context.Context, begun Position) error {
 	return f.save(ctx)
 }
 
-// startAt has the first position be at, which the Source told.
+// startAt sets the first position to at, the Source's time.
 func (f *Follower) startAt(ctx context.Context, at time.Time) error {
 	f.progress = newProgress(Position{At: at})
 	f.complete, f.gap = time.Time{}, gap{}
@@ -200,6 +200,6 @@ func (f *Follower) startAt(ctx context.Context, at time.Time) error {
 	return f.save(ctx)
 }
 
-// fresh reports whether "now" may still be taken from the lists as they are: nobody could be asked
-// yet. Later they may have what has changed since the start, which is to be handed on.
+// fresh reports whether "now" may still be taken from the present lists: no list could be read yet.
+// Later they may have changes since the start, which are to be handed on.
 func (f *Follower) fresh() bool { return f.progress.assumed && time.Now().Before(f.freshUntil) }

@@ -35,7 +35,7 @@ func (h *handover) hand(ctx context.Context, changes []Change, limit time.Time) 
 		if done > 0 {
 			h.done(changes[:done], limit)
 			changes = changes[done:]
-			// Also at the end: what is done must be known to be.
+			// Also at the end: completed changes must be recorded.
 			if err := h.save(ctx); err != nil {
 				return err
 			}
@@ -159,10 +159,9 @@ func sizeOf(c *Change) int {
 	return n
 }
 
-// limit is how far a change may move the position: a datetime that is told wrong, in the future, must
-// not have all that comes until then count as past. What is the future goes by this clock, or the
-// Source's where that is ahead: by how far the position is, and by when a notification
-// begins that waits (zero: none).
+// limit is how far a change may move the position: a wrong datetime, in the future, must not make
+// everything until then count as past. The future goes by this clock, or by the Source's where that is
+// ahead. Its lead shows in the position, and in the beginning of a waiting notification (zero: none).
 func (h *handover) limit(waiting time.Time) time.Time {
 	return later(later(time.Now(), h.progress.at), waiting).Add(h.cfg.Skew)
 }
@@ -198,7 +197,7 @@ func tried[T any](ctx context.Context, f *handover, message string, what func(co
 	}
 }
 
-// sourceTime is the moment of a position that the Source has told; zero of another.
+// sourceTime is the moment of a position that came from the Source; zero of another.
 func sourceTime(p Position) time.Time {
 	if p.Assumed {
 		return time.Time{}
@@ -206,7 +205,7 @@ func sourceTime(p Position) time.Time {
 	return p.At
 }
 
-// assume is where following begins that begins now, until the Source tells more.
+// assume is where following begins that begins now, until the Source gives a time.
 func (h *handover) assume() Position {
 	return Position{At: time.Now().UTC().Add(-h.cfg.Skew).Truncate(time.Microsecond), Assumed: true}
 }

@@ -11,7 +11,7 @@ import (
 	"carillon/destination/follow/followtest"
 )
 
-// hanging is a Store whose disk hangs once it is told to.
+// hanging is a Store whose disk hangs on command.
 type hanging struct {
 	*followtest.Store
 	hangs chan struct{} // closed when it does

@@ -44,7 +44,7 @@ func (in *inbox) Accept(n *destination.Notification) error {
 		}
 	}
 	p.From = in.latest(p)
-	// Who waits for the answer may give up; what is kept is kept.
+	// The client that waits for the answer may give up; a kept notification stays.
 	ctx, cancel := context.WithTimeout(context.Background(), storeWithin)
 	defer cancel()
 	if err := in.checkLimit(ctx, p); err != nil {
@@ -127,8 +127,8 @@ func interval(n *destination.Notification) (from, until time.Time, stated bool) 
 	return from, until, stated
 }
 
-// checkLimit reports whether the Inbox has room. What goes on from the position has it: it
-// may be what all others wait for.
+// checkLimit reports whether the Inbox has room. A notification that goes on from the position always
+// has: all others may be waiting for it.
 func (in *inbox) checkLimit(ctx context.Context, p Pushed) error {
 	n, held, err := in.cfg.Store.Kept(ctx)
 	if err != nil {

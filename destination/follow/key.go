@@ -19,10 +19,10 @@ const undated = "undated-"
 // keyBytes is how much of a digest a key has.
 const keyBytes = 16
 
-// Key is the key of a change: what it is however it comes. A resource may change more than
-// once at one datetime (core §12.1), of which Sources that count seconds make much use: so
-// it is of what is told of the content too; nth tells those apart that say the same in one
-// reading, from 0 on.
+// Key is the key of a change, by whatever way it comes. A resource may change more than once at one
+// datetime (core §12.1), as often happens at Sources that count seconds. So the key is also made of
+// the description of the content; nth separates changes with the same description in one reading, from
+// 0 on.
 func Key(e *payload.Entry, nth int) string {
 	if e.Datetime.IsZero() {
 		return undated + digest(uint64(nth), e.Loc, string(e.Change), e.LastMod, e.Hash, e.Length, e.Type, e.Encoding)
@@ -44,8 +44,8 @@ func digest(n uint64, parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:keyBytes])
 }
 
-// keyTime is the datetime in a key, whole microseconds: of a change that tells no time of
-// day the end of what it tells; zero for an undated one.
+// keyTime is the datetime in a key, whole microseconds. A datetime without a time of day stands for
+// its end; zero for an undated change.
 func keyTime(key string) time.Time {
 	if strings.HasPrefix(key, undated) || len(key) < len("2006-01-02T15:04:05.000000Z") {
 		return time.Time{}
@@ -54,8 +54,8 @@ func keyTime(key string) time.Time {
 	return t
 }
 
-// counter tells changes apart that say the same. It is for one reading, in the order of
-// the datetimes.
+// counter separates changes with the same description. It is for one reading, in the order of the
+// datetimes.
 type counter struct {
 	list           string    // that is read: its undated changes are others than those of the one before
 	at             time.Time // of those that are counted

@@ -34,7 +34,7 @@ func (r *resources) Resources(_ context.Context, uri string, visit func(payload.
 	return lists.Snapshot{At: r.at, Entries: r.n}, nil
 }
 
-// A baseline for whoever can take changes only: each resource, under a key that stays.
+// A baseline for a receiver that takes only changes: each resource, under a key that stays.
 func TestListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &resources{n: 1200, at: time.Now()}

@@ -265,7 +265,7 @@ func TestClockBehind(t *testing.T) {
 	}
 }
 
-// An until that is told wrong, far ahead, does not have what follows count as known.
+// A wrong until, far ahead, does not make later changes count as known.
 func TestUntilAhead(t *testing.T) {
 	inWorld(t, func(w *fixture) {
 		w.start()
@@ -285,8 +285,8 @@ func TestUntilAhead(t *testing.T) {
 	})
 }
 
-// An open list was read to its last change; the next notification begins just behind it. Nothing
-// is missing, and nothing is waited for or told.
+// An open list was read to its last change; the next notification begins just behind it. Nothing is
+// missing, waited for or reported.
 func TestSeamOfAnOpenList(t *testing.T) {
 	inWorld(t, func(w *fixture) {
 		w.src.memory = nil

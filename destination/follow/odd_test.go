@@ -171,8 +171,8 @@ func (l lagging) Changes(ctx context.Context, uri string, since time.Time, visit
 	})
 }
 
-// What tells neither an interval nor a datetime is handed on when all that came before
-// it was, also where no list has it, and in the order in which it came.
+// A notification without an interval and a datetime is handed on after everything that came before it,
+// also where no list has it, and in the order of arrival.
 func TestNothingTold(t *testing.T) {
 	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.list = nil, nil
@@ -207,8 +207,8 @@ func TestNothingTold(t *testing.T) {
 	})
 }
 
-// After what cannot be read, and after what tells neither an interval nor a datetime, the lists are
-// looked at.
+// After an unreadable notification, and after one without an interval and a datetime, the lists are
+// read.
 func TestOddHasListsLookedAt(t *testing.T) {
 	for _, n := range []*destination.Notification{
 		{ID: "broken", Size: 3, Body: []byte("xxx")},

@@ -32,8 +32,8 @@ func (p *progress) position() Position {
 	return Position{At: p.at, Keys: slices.Concat(p.dated, p.undated), Assumed: p.assumed}
 }
 
-// past reports whether a change was handed on, or lies before all that may be. One that
-// tells no time of day may be as late as it ends.
+// past reports whether a change was handed on, or lies before all that may be. A datetime without a
+// time of day may be as late as its end.
 func (p *progress) past(e *payload.Entry, key string) bool {
 	if !e.Datetime.IsZero() && lists.Latest(e).Before(p.at) {
 		return true
@@ -42,7 +42,7 @@ func (p *progress) past(e *payload.Entry, key string) bool {
 	return known
 }
 
-// missed tells a change that is past, and was passed over all the same.
+// missed reports whether a change is past, and was passed over all the same.
 func (p *progress) missed(e *payload.Entry, key string) bool {
 	_, known := p.known[key]
 	return !known && p.recent.lacks(e)
@@ -106,8 +106,8 @@ func (p *progress) pushed(e *payload.Entry) {
 	}
 }
 
-// maxPushed is how many undated changes that say the same are known that were pushed, and that no list
-// has told yet.
+// maxPushed is how many pushed undated changes with the same description are remembered, until a list
+// has them.
 const maxPushed = 100
 
 // unlisted is how many those are.

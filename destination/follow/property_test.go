@@ -113,7 +113,7 @@ func (p plan) run(t *testing.T) error {
 	w.src.pushed = true
 	w.src.mu.Unlock()
 	d.sleep(time.Hour)
-	// What was published last and lost is found when push is silent, or by the next one.
+	// A lost last publication is found when push is silent, or by the next one.
 	d.deliver(w.src.publish(1), 0)
 	d.sleep(3 * time.Hour)
 	if err := w.stop(); err != nil {
@@ -211,7 +211,7 @@ func (d *drill) step(s step) {
 		d.sleep(s.wait)
 	case stops:
 		if d.storeUntil.lasts() {
-			d.kills++ // what cannot be noted is as after a kill
+			d.kills++ // a failed record has the effect of a kill
 		}
 		if err := d.stop(); err != nil {
 			d.t.Errorf("Run: %v\n%s", err, d.logs.String())

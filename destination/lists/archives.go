@@ -202,8 +202,8 @@ func (w *walk) bridge(ctx context.Context, l *list) (joined bool, err error) {
 // errEnough ends the reading of an archive.
 var errEnough = errors.New("enough was read")
 
-// findArchive returns where the archive of the lists is: as one of them says, else as the
-// Capability List says; nil if nobody says.
+// findArchive returns the address of the lists' archive: as one of them links to it, else as the
+// Capability List does; nil without a link.
 func (w *walk) findArchive(ctx context.Context) (*url.URL, error) {
 	if w.archiveRef != "" {
 		return w.lead(w.archiveBase, w.archiveRef)

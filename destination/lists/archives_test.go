@@ -231,8 +231,8 @@ func TestChangesByTheArchive(t *testing.T) {
 	}
 }
 
-// An archive that has a hole, or begins later, or is broken, is no bridge: what it has counts, and the
-// rest is told.
+// An archive that has a hole, or begins later, or is broken, is no bridge: its content counts, and the
+// rest is reported.
 func TestAnArchiveThatDoesNotReach(t *testing.T) {
 	with := func(uri string, p page) map[string]page {
 		pages := past(false)

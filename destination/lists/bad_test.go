@@ -36,7 +36,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// What comes from a stranger is bounded, and what is broken hands on nothing.
+// A stranger's documents are bounded, and broken ones hand on nothing.
 func TestBadDocuments(t *testing.T) {
 	begin := "<urlset " + spaces + ">" + changed("10:00", "")
 	small := lists.Limits{Bytes: 4000, Entries: 5, Parts: 3, Documents: 4}
@@ -168,7 +168,7 @@ func TestHosts(t *testing.T) {
 	for _, tt := range []struct {
 		start, leads string
 		hosts        []string
-		asked        string // what is asked for; empty if it is refused
+		asked        string // the requested address; empty if it is refused
 	}{
 		{"https://a.example/l", "https://a.example/m", nil, "https://a.example/m"},
 		{"https://a.example/l", "https://A.EXAMPLE.:443/m", nil, "https://A.EXAMPLE.:443/m"},
@@ -219,7 +219,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// What may pass is told, where it hides what comes next.
+// Temporary trouble is reported, where it hides the next list.
 func TestBusyOnTheWay(t *testing.T) {
 	pages := history("/index.xml")
 	pages["/2.xml"] = page{status: http.StatusServiceUnavailable}

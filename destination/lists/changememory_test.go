@@ -76,7 +76,7 @@ func TestMemoryByAnotherName(t *testing.T) {
 	}
 }
 
-// What is before a hole counts; who asks again from there hears of it.
+// The part before a hole counts; the next reading from there returns the hole.
 func TestAHoleInTheMemory(t *testing.T) {
 	pages := memoryPages()
 	pages["11:00"] = page{status: http.StatusGone, header: map[string]string{"X-Hub-Memory-Earliest": clock("11:30")}}

@@ -11,26 +11,26 @@ import (
 	"carillon/payload"
 )
 
-// Changes visits every change with a datetime of since or later that the Source tells
-// of at uri: a Change List, or an index of them (core §12), or the change memory of
-// a hub. Where one list ends the next is looked for (core §12.1): in the index, else
-// by the Capability List. Of an index only the lists are read that end at since or later.
+// Changes visits every change with a datetime of since or later that the Source announces at uri: a
+// Change List, or an index of them (core §12), or the change memory of a hub. Where one list ends the
+// next is looked for (core §12.1): in the index, else by the Capability List. Of an index only the
+// lists are read that end at since or later.
 //
-// Entries come in the order of their datetimes, whatever order they stand in; those
-// that have no datetime come with a zero one, where they stand, unless a later
-// entry shows that they lie before since. Nothing else of an entry is judged: change may be
-// empty or anything, loc any text but an empty one. A zero since asks for all that there is.
+// Entries come in the order of their datetimes, whatever order they stand in. Those that have no
+// datetime come with a zero one, where they stand, unless a later entry shows that they lie before
+// since. Nothing else of an entry is judged: change may be empty or anything, loc any text but an
+// empty one. A zero since asks for every change.
 //
-// What visit returned nil for counts as taken: the list is asked for again only with
-// what reports whether it has changed (ETag, Last-Modified), if since says that all of it
-// was taken; see Forget. An error of visit ends the reading, and is returned.
+// An entry for which visit returned nil counts as taken. If since shows that all of a list was taken,
+// the list is requested again only conditionally (ETag, Last-Modified); see Forget. An error of visit
+// ends the reading, and is returned.
 //
-// Where the lists begin later than what is still to be read, the Change List Archive is read
-// for what lies between, if a list links to one (rel=archives) or the Capability List names one.
+// Where the lists begin later than the rest to be read, the Change List Archive is read for the part
+// between, if a list links to one (rel=archives) or the Capability List names one.
 //
-// The error is ErrGone, as a *GoneError, where also the archive begins later than since, and
-// where there is a hole behind since: a hole is never passed over. A *BusyError says when to
-// ask again. Covered says what was visited, also beside an error.
+// The error is ErrGone, as a *GoneError, where also the archive begins later than since, and where
+// there is a hole behind since: a hole is never passed over. A *BusyError has the time to ask again.
+// Covered is the visited part, also beside an error.
 func (c *Client) Changes(ctx context.Context, uri string, since time.Time,
 	visit func(payload.Entry) error,
 ) (Covered, error) {
@@ -47,8 +47,8 @@ func (c *Client) Changes(ctx context.Context, uri string, since time.Time,
 	return w.covered(), err
 }
 
-// Memory is Changes for the change memory of a hub, wherever it is: it is asked page after
-// page, each from where the one before ended. Changes tells one by its name, memory?topic=URI.
+// ChangeMemory is Changes for the change memory of a hub, wherever it is: it is asked page after page,
+// each from where the one before ended. Changes recognizes one by its name, memory?topic=URI.
 func (c *Client) ChangeMemory(ctx context.Context, uri string, since time.Time,
 	visit func(payload.Entry) error,
 ) (Covered, error) {
@@ -77,7 +77,7 @@ type walk struct {
 	ahead bool
 	// ends are the ends of the closed lists that were read, by their addresses.
 	ends map[string]time.Time
-	// What was visited, how many lists were read, and how many of them were as before.
+	// The visited entries, the lists that were read, and how many of them were as before.
 	entries, lists, same int
 	archives
 }
@@ -107,15 +107,15 @@ func (w *walk) covered() Covered {
 type list struct {
 	*document
 	at *url.URL // as it was asked for
-	// from and until are what it covers; until is zero for an open one, from where
-	// nobody knows. closed: it says until itself, not only its index; guessed: nobody says
-	// from, which is that of the first entry.
+	// from and until are the covered interval; until is zero for an open list. from is zero where it is
+	// unknown. closed: the list itself has until, not only its index. guessed: from is missing, and is
+	// that of the first entry.
 	from, until            time.Time
 	closed, guessed        bool
 	indexURI, up, archives string
 }
 
-// fetch reads the list, or index, at an address; told is what an index says of it.
+// fetch reads the list, or index, at an address; told is its description in an index.
 func (w *walk) fetch(ctx context.Context, at *url.URL, listed part) (*list, error) {
 	k := w.c.recall(at, w.end)
 	d, err := w.reading.open(ctx, at, w.want, w.end, k)
@@ -163,8 +163,7 @@ func (w *walk) read(ctx context.Context, l *list) error {
 	if w.open = until.IsZero(); w.open {
 		until = later(l.from, l.newest)
 	}
-	// Nobody can promise what has not been yet: a datetime that was told wrong must
-	// not make everything up to then count as read.
+	// The future is not known: a wrong datetime must not make everything up to then count as read.
 	if now := l.served(); until.After(now.Add(maxSkew)) {
 		until, w.ahead = now, true
 		w.c.warn(l.uri, payload.Violation{
@@ -186,7 +185,7 @@ const maxSkew = time.Minute
 // maxAhead is how far the server's clock may be ahead of ours to be believed.
 const maxAhead = 24 * time.Hour
 
-// served is when the list was served, by the clock of its server if that told: ours may be
+// served is when the list was served, by the clock of its server if the answer has it: ours may be
 // wrong, but not by days.
 func (l *list) served() time.Time {
 	now := time.Now()
@@ -211,10 +210,9 @@ func (w *walk) keep(l *list) {
 // nameKey is what WithNames keeps its function under.
 type nameKey struct{}
 
-// WithNames has Changes call begins before it visits the entries of each list, with
-// what tells the list from others that are, or were, at its address. A Source may begin its
-// list anew: what stands there without a datetime is then another change, though it
-// says what the one before has said.
+// WithNames has Changes call begins before it visits the entries of each list, with a name that
+// separates the list from others that are, or were, at its address. A Source may begin its list anew:
+// an entry without a datetime is then another change, though it has the same content as one before.
 func WithNames(ctx context.Context, begins func(list string)) context.Context {
 	return context.WithValue(ctx, nameKey{}, begins)
 }

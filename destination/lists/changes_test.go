@@ -166,8 +166,8 @@ func TestWhatIsNotKeptIsGone(t *testing.T) {
 	}
 }
 
-// What lies behind a hole is not visited: first what is before it counts, and
-// who asks again from there hears of it.
+// Changes behind a hole are not visited: first the part before it counts, and the next reading from
+// there returns the hole.
 func TestAHoleIsNotPassedOver(t *testing.T) {
 	pages := history("/index.xml")
 	pages["/index.xml"] = page{body: sitemapindex(changed("10:00", ""),
@@ -275,8 +275,8 @@ func TestAChangeAtTheSeamOfAListThatWasOpen(t *testing.T) {
 	}
 }
 
-// What is left out of a list in order by a later datetime is past; what has none and may be
-// new is visited, where it stands.
+// An undated entry of a list in order is past if a later datetime shows it; one that may be new is
+// visited, where it stands.
 func TestWithoutDatetime(t *testing.T) {
 	for _, tt := range []struct{ body, since, want string }{
 		{urlset(
@@ -320,7 +320,7 @@ func TestNamesOfLists(t *testing.T) {
 	}
 }
 
-// What real Sources do is taken, and told with its clause.
+// The oddities of real Sources are taken, and reported with their clauses.
 func TestOddLists(t *testing.T) {
 	for name, tt := range map[string]struct{ body, clause, words string }{
 		"out of order": {urlset(changed("10:00", ""), change("b", "10:40"), change("a", "10:10")), "core §12.1", ""},

@@ -27,9 +27,8 @@ type Config struct {
 	UserAgent string
 	// Logger reports what was left out, and why. Default: nowhere.
 	Logger *slog.Logger
-	// Warn is told what documents do otherwise than the specification has it. It is
-	// called by the goroutine that reads, maybe by several at a time; default: the
-	// Logger is told.
+	// Warn is called for each deviation of a document from the specification. It is called by the
+	// goroutine that reads, maybe by several at a time; default: a line of the Logger.
 	Warn func(Warning)
 	// Limits bound what a reading may cost.
 	Limits Limits
@@ -73,7 +72,7 @@ type Client struct {
 
 	mu     sync.Mutex
 	known  map[string]known    // by address; guarded by mu
-	warned map[uint64]struct{} // the warnings that were told, by their hash; guarded by mu
+	warned map[uint64]struct{} // the reported warnings, by their hash; guarded by mu
 	seed   maphash.Seed
 }
 

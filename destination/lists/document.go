@@ -39,8 +39,8 @@ type document struct {
 	first  string // what the first entry says
 }
 
-// name is what tells a Change List from others that are, or were, at its address: where it
-// begins (core §12.1), else what it begins with.
+// name separates a Change List from others that are, or were, at its address: its beginning (core
+// §12.1), else its first entry.
 func (d *document) name() string {
 	if !d.head.FromTime.IsZero() {
 		return payload.FormatDatetime(d.head.FromTime)
@@ -53,9 +53,9 @@ func (d *document) close() { d.spool.close() }
 // part is one document of an index or of an archive, or one package of a dump.
 type part struct {
 	loc, lastMod string
-	// What is told of a package, and where a copy of its manifest is (rel=contents, core §11.1).
+	// The description of a package, and where a copy of its manifest is (rel=contents, core §11.1).
 	mediaType, hash, length, contents string
-	// The times that are told of it; zero for those that are not.
+	// The times in its description; zero for absent ones.
 	from, until, at, completed time.Time
 }
 

@@ -10,18 +10,18 @@ import (
 	"carillon/payload"
 )
 
-// Package is one package of a dump: what the dump says of it, as told. Nothing of it is proven.
+// Package is one package of a dump, as the dump describes it. Nothing of the description is proven.
 type Package struct {
 	URI     string
-	Type    string // media type; "" where none is told, as the rest
+	Type    string // media type; "" if absent, as for the other fields
 	Hash    string
 	LastMod string
-	Length  int64 // bytes, -1 where none is told that is a number
+	Length  int64 // bytes, -1 without a valid number
 	// Manifest is where a copy of its manifest is (rel=contents, core §11.1).
 	Manifest string
-	// At and Completed are those of a package of resources, From and Until those of one of changes.
-	// What the dump does not tell of the package is what it tells of all, or follows from the
-	// packages beside it; zero where that is nothing.
+	// At and Completed are those of a package of resources, From and Until those of one of changes. A time
+	// that the dump lacks for a package is the one for the whole dump, or follows from the packages beside
+	// it; zero without either.
 	At, Completed, From, Until time.Time
 	Dump                       string // the document that lists it
 }
@@ -54,13 +54,13 @@ func (c *Client) ResourceDump(ctx context.Context, uri string, visit func(Packag
 	return s.Snapshot, err
 }
 
-// ChangeDump visits the packages that end after since, of the Change Dump at uri or of an index
-// of them (core §13), in the order of their beginnings. A zero since asks for all that there
-// are. A package without an until is visited, as it may end later.
+// ChangeDump visits the packages that end after since, of the Change Dump at uri or of an index of
+// them (core §13), in the order of their beginnings. A zero since asks for every package. A package
+// without an until is visited, as it may end later.
 //
-// Dumps follow on one another as Change Lists do in Changes, holes and the archive among them:
-// what is said there of lists, entries and errors is true here of dumps and packages. Up to
-// Covered.Until the packages have every change, as far as the Source keeps its promise.
+// Dumps follow on one another as Change Lists do in Changes, holes and the archive among them: its
+// rules for lists, entries and errors hold here for dumps and packages. Up to Covered.Until the
+// packages have every change, as far as the Source keeps its promise.
 func (c *Client) ChangeDump(ctx context.Context, uri string, since time.Time,
 	visit func(Package) error,
 ) (Covered, error) {
@@ -86,8 +86,8 @@ func (c *Client) ChangeDump(ctx context.Context, uri string, since time.Time,
 	return w.covered(), err
 }
 
-// packages returns the packages of a Change Dump, in the order of their beginnings where those
-// are told (core §13.1), with all that is known of their times.
+// packages returns the packages of a Change Dump, in the order of their beginnings if the dump has
+// those (core §13.1), with all known times.
 func (l *list) packages() []part {
 	parts := chronological(l.parts)
 	from := l.from

@@ -232,7 +232,7 @@ func TestChangeDumpThatBeginsLater(t *testing.T) {
 	}
 }
 
-// What comes from a stranger is bounded, and what is broken hands on nothing.
+// A stranger's documents are bounded, and broken ones hand on nothing.
 func TestBadDumps(t *testing.T) {
 	small := lists.Limits{Bytes: 4000, Entries: 5, Parts: 3, Documents: 4}
 	for name, tt := range map[string]struct {

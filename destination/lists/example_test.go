@@ -15,7 +15,7 @@ import (
 	"carillon/payload"
 )
 
-// serve serves the pages of a Source, packed, and tells of what did not change.
+// serve serves the pages of a Source, packed, and answers 304 for an unchanged one.
 func serve(pages map[string]page) *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := pages[r.URL.Path]
@@ -68,8 +68,8 @@ func Example() {
 	// until 2026-03-01T10:20:00.000000Z unchanged: true
 }
 
-// The default transport: what comes packed is read, a redirect is followed, and a dead
-// server is an error that says which.
+// The default transport: packed answers are read, a redirect is followed, and a dead server is an
+// error that names it.
 func TestOverHTTP(t *testing.T) {
 	server := serve(map[string]page{"/r": {body: urlset(taken("10:00", ""), resource("a"))}})
 	c, err := lists.New(lists.Config{})

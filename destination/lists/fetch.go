@@ -24,8 +24,8 @@ const maxRetryAfter = time.Hour
 // something (410).
 const earliestHeader = "X-Hub-Memory-Earliest"
 
-// StatusError is a status that is no document: 404, 403 and what else will not
-// pass by itself. errors.Is tells it to be ErrAnswer.
+// StatusError is a status without a document: 404, 403 and others that will not pass by themselves.
+// errors.Is matches it with ErrAnswer.
 type StatusError struct {
 	URI    string
 	Status int
@@ -59,8 +59,7 @@ type response struct {
 	close     func()
 }
 
-// get asks for a document, and goes where it is sent. What was read of it before is
-// in k, nil for nothing.
+// get asks for a document, and follows redirects. k has the earlier reading of it, nil for none.
 func (r *reading) get(ctx context.Context, at *url.URL, k *known) (*response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err == nil {
@@ -110,7 +109,7 @@ func notRead(at *url.URL, err error) error {
 	return fmt.Errorf("reading %s: %w", at, err)
 }
 
-// response tells by its status what came.
+// response judges an answer by its status.
 func (r *reading) response(at *url.URL, resp *http.Response, conditional bool) (*response, error) {
 	a := &response{uri: at, header: resp.Header}
 	switch code := resp.StatusCode; {
@@ -134,8 +133,8 @@ func (r *reading) response(at *url.URL, resp *http.Response, conditional bool) (
 	return nil, &StatusError{at.String(), resp.StatusCode}
 }
 
-// unpacked returns the body without its coding. What is itself a gzip file, as
-// sitemaps often are, is unpacked too, whatever its header says.
+// unpacked returns the body without its coding. A body that is itself a gzip file, as sitemaps often
+// are, is unpacked too, for any header.
 func (c *Client) unpacked(resp *http.Response) (io.Reader, error) {
 	body := c.bounded(resp.Body)
 	switch coding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))); {

@@ -34,7 +34,7 @@ func (r *reading) find(ctx context.Context, at *url.URL) (*found, error) {
 	if err != nil && (known || !final(err)) {
 		return nil, fmt.Errorf("reading %s: %w", a.uri, err)
 	}
-	// What is broken in the headers or in a page does not spoil the links before it.
+	// Broken parts of the headers or of a page do not spoil the links before them.
 	links, _ := weblink.Parse(a.header.Values("Link"))
 	f.link(weblink.Resolve(a.uri.String(), links))
 	switch {

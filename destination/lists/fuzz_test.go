@@ -12,8 +12,8 @@ import (
 	"carillon/payload"
 )
 
-// FuzzSource: whatever a Source serves, readings end within their bounds, ask nobody else,
-// hand on nothing without a loc, and never say that they have come back.
+// FuzzSource serves anything: readings end within their bounds, ask no other host, hand on nothing
+// without a loc, and never claim that a page is unchanged without reason.
 func FuzzSource(f *testing.F) {
 	for _, seed := range []string{
 		urlset(changed("10:00", "11:00"), link("index", "/2"), change("a", "10:10"), change("b", "")),

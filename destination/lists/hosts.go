@@ -33,12 +33,11 @@ func (r *reading) lead(from *url.URL, ref string) (*url.URL, error) {
 	return u, r.allow(from, u)
 }
 
-// allow refuses an address that the reading must not ask: at another host than the one at which it began
-// and those of Config.Hosts.
+// allow refuses an address that the reading must not ask: at another host than the one at which it
+// began and those of Config.Hosts.
 //
-// From http to https of the same host it goes; what came by https and leads to
-// http of the same host is asked for by https too, so that nobody on the way can
-// take part.
+// It goes from http to https of the same host. An https document that leads to http of the same host
+// is followed by https too, so that no one on the way can take part.
 func (r *reading) allow(from, to *url.URL) error {
 	if fetch.SameServer(to, from) && from.Scheme != to.Scheme {
 		to.Scheme, to.Host = from.Scheme, from.Host

@@ -130,8 +130,8 @@ func (r *reading) partAt(ix *document, asked *url.URL, p part) (*url.URL, error)
 	return at, nil
 }
 
-// chronological returns the parts that have a loc, in the order of their beginnings, where those
-// are told; of one that does not tell, that of the one before counts.
+// chronological returns the parts that have a loc, in the order of their beginnings, where they have
+// one; a part without it has that of the one before.
 func chronological(parts []part) []part {
 	type indexed struct {
 		from time.Time
@@ -156,7 +156,7 @@ func chronological(parts []part) []part {
 	return ordered
 }
 
-// isChangeMemory tells the change memory of a hub by its name.
+// isChangeMemory recognizes the change memory of a hub by its name.
 func isChangeMemory(u *url.URL) bool { return path.Base(u.Path) == "memory" && u.Query().Has("topic") }
 
 // changeMemory reads the change memory of a hub, which gives so much at a time and says how far
@@ -172,7 +172,7 @@ func (w *walk) changeMemory(ctx context.Context, at *url.URL) error {
 		before := w.end
 		on, err := w.page(ctx, &asked)
 		if errors.Is(err, ErrGone) && w.lists > 0 {
-			return nil // up to there; who asks again from there hears of the hole
+			return nil // up to there; the next reading from there returns the hole
 		}
 		if err != nil || !on || w.ahead || !w.end.After(before) {
 			return err

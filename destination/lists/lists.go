@@ -28,8 +28,7 @@ import (
 
 // Errors of a reading, wrapped with the document's address.
 var (
-	// ErrGone: what was asked for lies before what is kept; the error is a
-	// *GoneError too.
+	// ErrGone: the requested time lies before the kept changes; the error is a *GoneError too.
 	ErrGone = errors.New("not kept any more")
 	// ErrOtherHost: a document leads to a host that is not trusted.
 	ErrOtherHost = errors.New("leads to another host")
@@ -45,10 +44,10 @@ var (
 // GoneError says from when on there is something.
 type GoneError struct {
 	URI string
-	// Earliest is from when on changes are kept; zero where that was not told.
+	// Earliest is from when on changes are kept; zero where that is unknown.
 	Earliest time.Time
-	// Guessed: the list does not say from when on it is (core §12.1), and Earliest is its first
-	// change. Nobody knows whether there were others before.
+	// Guessed: the list does not state its beginning (core §12.1), and Earliest is its first change. There
+	// may have been others before.
 	Guessed bool
 }
 
@@ -71,7 +70,7 @@ func (e *GoneError) Is(target error) bool { return target == ErrGone }
 // was taken all the same.
 type Warning struct {
 	URI string // of the document
-	// Violation has the clause. Each kind is told once for a document.
+	// Violation has the clause. Each kind is reported once for a document.
 	payload.Violation
 }
 
@@ -119,12 +118,11 @@ func (s *Set) offered(capability string) *string {
 // Covered is what a reading of changes has shown: every change with
 // From <= datetime < Until, as far as the Source keeps its promise.
 type Covered struct {
-	// From is where the reading began: what was asked for, or later where all
-	// before that is known to be without changes.
+	// From is where the reading began: the requested time, or later where the part before is known to be
+	// without changes.
 	From time.Time
-	// Until is how far the reading is complete. Of an open list (core §12.1:
-	// more may come) that is the datetime of its last entry, which others with the
-	// same datetime may still follow; Open tells.
+	// Until is how far the reading is complete. Of an open list (core §12.1: more may come) that is the
+	// datetime of its last entry, which others with the same datetime may still follow; Open reports that.
 	Until time.Time
 	Open  bool
 	// Entries is how many changes were visited, and Documents how many were read.
@@ -139,8 +137,8 @@ type Snapshot struct {
 	// may be. Zero where the Source does not tell.
 	At, Completed      time.Time
 	Entries, Documents int
-	// Unnamed is how many entries, and lists of an index, have no loc: what was visited may not
-	// be all that the Source has.
+	// Unnamed is how many entries, and lists of an index, have no loc: the visited entries may not be all
+	// of the Source's.
 	Unnamed int
 }
 

@@ -17,7 +17,7 @@ import (
 	"carillon/payload"
 )
 
-// told is a change that a Source has told of: the nth, at so many seconds after start.
+// told is the nth change of a Source, so many seconds after start.
 type told struct{ n, second int }
 
 var start = at("00:00")

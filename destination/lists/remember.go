@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxKnown is how many documents a Client remembers, and maxTold how many warnings;
-	// one that is forgotten is read once more, or told once more.
+	// maxKnown is how many documents a Client remembers, and maxTold how many warnings; a forgotten one is
+	// read, or reported, once more.
 	maxKnown  = 1000
 	maxWarned = 4000
 	// maxKept is how long each text may be that is remembered, bytes.
@@ -29,8 +29,8 @@ type known struct {
 	index, up, archives string
 }
 
-// recall returns what is known of the document, if whoever has taken all before
-// since has nothing more to learn from it as it was.
+// recall returns the known state of the document, if a reader that has taken everything before since
+// would learn nothing more from it.
 func (c *Client) recall(at *url.URL, since time.Time) *known {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,8 +55,8 @@ func (c *Client) remember(at *url.URL, h http.Header, k known) {
 	c.known[at.String()] = k
 }
 
-// Forget makes the next reading a whole one, whatever was read before. Who has lost
-// what a visit took calls it before asking again.
+// Forget makes the next reading a whole one, whatever was read before. A caller that has lost visited
+// entries calls it before asking again.
 func (c *Client) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +89,7 @@ func kind(message string) string {
 	return string(kept)
 }
 
-// news reports whether text was not told before.
+// news reports whether a text is new.
 func (c *Client) news(text string) bool {
 	key := maphash.String(c.seed, text)
 	c.mu.Lock()

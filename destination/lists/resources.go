@@ -10,15 +10,14 @@ import (
 	"carillon/payload"
 )
 
-// Resources visits every resource that the Resource List at uri has, or the lists of
-// the index there (core §10). A plain sitemap is read too: it tells no At. Entries
-// come as they stand; nothing of them is judged, but that each has a loc. An error of
-// visit ends the reading, and is returned.
+// Resources visits every resource that the Resource List at uri has, or the lists of the index there
+// (core §10). A plain sitemap is read too: it has no At. Entries come as they stand; the only check is
+// that each has a loc. An error of visit ends the reading, and is returned.
 //
-// A document is put down before the first of its entries is visited; of an index the
-// lists before one that cannot be read have been visited. Where the lists of an index are
-// made anew while they are read, what moves from one to another might be in neither as it
-// was read: that is an error, after all were visited.
+// A document is put down before the first of its entries is visited; of an index the lists before one
+// that cannot be read have been visited. The lists of an index may be made anew while they are read.
+// An entry that moves from one to another might then be missed: that is an error, after all were
+// visited.
 func (c *Client) Resources(ctx context.Context, uri string,
 	visit func(payload.Entry) error,
 ) (Snapshot, error) {
@@ -135,8 +134,8 @@ func (s *snapshot) part(ctx context.Context, at *url.URL, listed part, ix *docum
 	return s.readEntries(ctx, d, cmp.Or(dated, ix.head.AtTime))
 }
 
-// moment returns the earliest moment of a document, which is of told, and of its packages: what
-// one of them may lack is what has changed since its own. It is zero where one is not known.
+// moment returns the earliest moment of a document, whose index gives listed, and of its packages: one
+// of them may lack the changes since its own. It is zero where one is unknown.
 func (d *document) moment(listed time.Time) time.Time {
 	if d.index || !d.table {
 		return listed
@@ -185,8 +184,8 @@ func (s *snapshot) still(ctx context.Context) error {
 	return nil
 }
 
-// momentOf reads no more of a document than its head, and returns when it was taken; zero where
-// that is not told there.
+// momentOf reads no more of a document than its head, and returns when it was taken; zero if the head
+// lacks that.
 func (s *snapshot) momentOf(ctx context.Context, at *url.URL) (time.Time, error) {
 	_, head, err := s.head(ctx, at)
 	return head.AtTime, err

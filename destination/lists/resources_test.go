@@ -208,7 +208,7 @@ func TestLargeDocument(t *testing.T) {
 	}
 }
 
-// What has no loc is counted: without it nobody can say what the Source has not.
+// An entry without a loc is counted: with it, the Source's set is not fully known.
 func TestUnnamed(t *testing.T) {
 	w := newNetwork(t, map[string]page{
 		"/r": {body: sitemapindex(taken("10:00", ""), "<sitemap></sitemap>", partOf("/1", "10:00"))},

@@ -109,7 +109,7 @@ func inbox(t *testing.T, open func() follow.Store) {
 		t.Fatal(err)
 	}
 	wantKept(t, s)
-	keep(t, s, one) // whoever drops one may get it again
+	keep(t, s, one) // a caller that drops one may get it again
 	wantKept(t, s, one)
 }
 
@@ -138,7 +138,7 @@ func order(t *testing.T, open func() follow.Store) {
 	wantKept(t, s)
 }
 
-// drop: what is dropped need not be there; the position moves all the same.
+// drop: a dropped notification need not be there; the position moves all the same.
 func drop(t *testing.T, open func() follow.Store) {
 	s := open()
 	keep(t, s, pushed("1", 0, 1), pushed("2", 1, 2), pushed("3", 2, 3))
