@@ -52,10 +52,10 @@ type Lists interface {
 // Resources keeps what the events of each set add up to: its resources, each with what
 // the latest event said of it. Guarantees are those of Journal.
 type Resources interface {
-	// Resources gives the resources of a set at one moment, by the bytes of their loc: the result of every
-	// event before at, and of none that is dated at or later. Entries have the Datetime of their event and
-	// no Change. ErrNotWhole, ErrNoSet. An iteration that has begun can go to its end, whatever happens
-	// meanwhile.
+	// Resources gives the resources of a set at one moment, by the bytes of their loc. They are the result
+	// of every event before at; events dated at or later are left out. Entries have the Datetime of their
+	// event and no Change. ErrNotWhole, ErrNoSet. An iteration that has begun can go to its end, whatever
+	// happens meanwhile.
 	Resources(ctx context.Context, set string) (at time.Time, all iter.Seq2[payload.Entry, error], err error)
 
 	// Resource returns one resource of a set; false if the set lacks it, or keeps none.

@@ -104,7 +104,7 @@ func (h *local) remove(ctx context.Context, p command) (actionResult, error) {
 	return actionResult{Held: true}, nil
 }
 
-// end ends a subscription. Where no hub runs its callback is told nothing.
+// end ends a subscription. Without a running hub its callback gets no denial.
 func (h *local) end(ctx context.Context, sub subscription.Subscription, reason string) error {
 	if h.cfg.Requests != nil {
 		return h.cfg.Requests.Deny(ctx, sub, reason)
@@ -176,13 +176,13 @@ func repairError(doing string, id subscription.ID, err error) error {
 	return fmt.Errorf("%s subscription %s: %w", doing, id, err)
 }
 
-// isElsewhere tells an error which says that this process has no such subscription.
+// isElsewhere reports whether an error says that this process has no such subscription.
 func isElsewhere(err error) bool {
 	return errors.Is(err, delivery.ErrNotHeld) || errors.Is(err, delivery.ErrNoSubscription)
 }
 
-// Remove ends a subscription and tells its callback hub.mode=denied with the reason (WebSub
-// §5.2). Where no hub runs in this process, nor in another, nobody tells it.
+// Remove ends a subscription and sends its callback hub.mode=denied with the reason (WebSub §5.2).
+// Without a running hub, in this process or another, no denial is sent.
 func (d *subscriptionService) Remove(ctx context.Context, id subscription.ID, reason string) error {
 	if len(reason) > MaxReason || !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl) {
 		return fmt.Errorf("%w: the reason must be one line of UTF-8, at most %d bytes", ErrInvalid, MaxReason)
@@ -197,9 +197,9 @@ func (d *subscriptionService) Remove(ctx context.Context, id subscription.ID, re
 // farFuture is later than anything that was accepted.
 const farFuture = 100 * 365 * 24 * time.Hour
 
-// Trim removes the notifications of a topic before a number, also those that somebody waits
-// for. The number behind the head takes all; one beyond it was to be another number, or
-// another topic, and is refused.
+// Trim removes the notifications of a topic before a number, also those that a subscription waits for.
+// The number behind the head removes all; one beyond it was meant as another number, or for another
+// topic, and is refused.
 func (d *topicService) Trim(ctx context.Context, topicURL string, before delivery.Seq) (TrimResult, error) {
 	key := topic.Key(topicURL)
 	if key == "" || before == 0 {

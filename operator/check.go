@@ -52,7 +52,7 @@ func (d *hubService) Check(ctx context.Context, places []string) iter.Seq2[Check
 			}
 		})
 		if !on || errors.Is(err, context.Canceled) {
-			return // nobody reads on
+			return // the reader is gone
 		}
 		if err == nil || yield(Checked{}, fmt.Errorf("%w: %w", ErrConflict, err)) {
 			yield(Checked{Summary: &summary}, nil)

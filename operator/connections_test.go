@@ -9,8 +9,8 @@ import (
 	"carillon/subscription"
 )
 
-// Each process tells its own connections, and the overview adds them up, whichever is asked. A
-// process without any tells zeros.
+// Each process reports its own connections, and the overview adds them up, whichever is asked. A
+// process without connections reports zeros.
 func TestConnectionsOfProcesses(t *testing.T) {
 	own := map[string]send.Connections{
 		"a": {

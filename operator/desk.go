@@ -19,10 +19,9 @@ import (
 type Peers interface {
 	// Self names this process as the others know it.
 	Self() string
-	// Ask puts a question to every other hub process that lives, and calls heard once for
-	// each, one at a time: with its answer, or with the error for which there is none (no
-	// answer before ctx ends, one that is too large). It returns when all were heard. Who
-	// holds no shards (a command) can ask, too.
+	// Ask puts a question to every other hub process that lives, and calls heard once for each, one at a
+	// time: with its answer, or with an error in its place (no answer before ctx ends, or too large an
+	// answer). It returns when all were heard. A process without shards (a command) can ask, too.
 	Ask(ctx context.Context, question []byte, heard func(process string, answer []byte, err error)) error
 	// Serve answers the others until ctx ends.
 	Serve(ctx context.Context, answer func(ctx context.Context, question []byte) []byte) error
@@ -81,7 +80,7 @@ type Registry interface {
 	Refresh(ctx context.Context) error
 }
 
-// Config is what a Desk works with. What is not said to may be nil must be there.
+// Config is what a Desk works with. Fields must be set unless they may be nil.
 type Config struct {
 	// URL is the hub's, Engine is pebble or redis, Version that of the program, and Started
 	// when this process began.
@@ -98,16 +97,16 @@ type Config struct {
 
 	// Peers are the other processes; nil: this one has the engine to itself.
 	Peers Peers
-	// Requests is nil where no hub runs in this process: what a command ends is only removed
-	// from the store, and its callback is told nothing.
+	// Requests is nil where no hub runs in this process: a command then only removes a subscription from
+	// the store, and the callback gets no denial.
 	Requests Requests
-	// Registry is nil where nobody in this process asks who may publish.
+	// Registry is nil where this process does not check publishers.
 	Registry Registry
-	// Listeners are the hub's own test callbacks; nil: nobody can listen.
+	// TestCallbacks are the hub's own test callbacks; nil: listening is not possible.
 	TestCallbacks *TestCallbacks
 	// CheckTopic says what is wrong with the URL of a topic to listen to; nil: nothing is.
 	CheckTopic func(topic string) error
-	// Check looks at what a Source serves, as check.Run does; nil: nobody can.
+	// Check checks the documents of a Source, as check.Run does; nil: checks are not possible.
 	Check func(ctx context.Context, places []string, found func(check.Finding)) (check.Summary, error)
 	// Checks and Warnings are those of /readyz; nil without one.
 	Checks   func(ctx context.Context) []Check
@@ -117,7 +116,7 @@ type Config struct {
 	// Waiting counts the requests that wait to be verified; nil without one.
 	Waiting func() int
 
-	// Logger is told of every change that an operator makes; nil: nobody is.
+	// Logger logs every change that an operator makes; nil: none are logged.
 	Logger *slog.Logger
 }
 

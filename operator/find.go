@@ -15,8 +15,8 @@ import (
 const (
 	// findWithin is how long all logs are looked through.
 	findWithin = 5 * time.Second
-	// clockSkew is how far the clocks of hub processes may differ: by as much a notification
-	// may stand elsewhere in its log than its ID tells.
+	// clockSkew is how far the clocks of hub processes may differ: by as much a notification's place in
+	// its log may differ from the time in its ID.
 	clockSkew = time.Minute
 	// neighbours is how many notifications on either side of the place are looked at, and
 	// neighbourPage how many of them at a time.
@@ -119,7 +119,7 @@ func (d *topicService) findIn(
 	return s, err
 }
 
-// timeOf is when a notification was made, as its ID tells it, or when it was accepted.
+// timeOf is when a notification was made, by its ID, or when it was accepted.
 func timeOf(s delivery.Summary) time.Time {
 	if made := madeAt(s.ID); !made.IsZero() {
 		return made
@@ -149,7 +149,7 @@ func (c *Config) locate(
 			high = middle
 		case err != nil:
 			return 0, err
-		case s.Seq >= high: // there is none between
+		case s.Seq >= high: // nothing between
 			high = middle
 		case late(s):
 			high = middle

@@ -67,7 +67,7 @@ func firstOf(found map[uuid.UUID]string) (first uuid.UUID) {
 	return first
 }
 
-// TestContinuityBreaks are told where the interval before is known, and only there.
+// TestContinuityBreaks are reported where the interval before is known, and only there.
 func TestContinuityBreaks(t *testing.T) {
 	db := openStore(t)
 	d := newService(t, db, newFake(1, all), nil)
@@ -191,7 +191,7 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// TestRemoveReasons refuses what a callback is not told.
+// TestRemoveReasons refuses reasons that a callback may not get.
 func TestRemoveReasons(t *testing.T) {
 	d := newService(t, openStore(t), newFake(1, all), nil)
 	for _, reason := range []string{strings.Repeat("x", operator.MaxReason+1), "a\nb", "\xff"} {
@@ -201,7 +201,7 @@ func TestRemoveReasons(t *testing.T) {
 	}
 }
 
-// TestTrimIsTold: every process forgets what it has in memory; who could not be told is named.
+// TestTrimIsTold: every process forgets its copies in memory; a process that did not answer is named.
 func TestTrimIsTold(t *testing.T) {
 	services, s, a, b, last := twoProcesses(t)
 	r, err := services["a"].Trim(t.Context(), topicURL, last.Seq+1)
@@ -212,7 +212,7 @@ func TestTrimIsTold(t *testing.T) {
 	s.mu.Lock()
 	s.live["b"] = func(context.Context, []byte) []byte { return nil }
 	s.mu.Unlock()
-	a.unsure = true // it may be delivering, and is told
+	a.unsure = true // it may be delivering, and is asked
 	r, err = services["a"].Trim(t.Context(), topicURL, 1)
 	if err != nil || len(a.trimmed) != 2 || len(r.Trouble) != 1 || !strings.Contains(r.Trouble[0], "process b may still deliver") {
 		t.Errorf("%+v %v, a was told of %q", r, err, a.trimmed)

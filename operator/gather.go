@@ -29,13 +29,12 @@ const (
 	maxAnswering = 4
 )
 
-// kind is a question that processes put to each other. Its answer is about what one
-// process knows of the shards that it holds: a here knows no other process, so nobody who
-// is asked asks further.
+// kind is a question that processes put to each other. Its answer covers the shards that one process
+// holds: a here knows no other process, so the asked processes do not ask further.
 type kind[Q, A any] struct {
 	name   string
 	handle func(h *local, ctx context.Context, q Q) (A, error) // a method of here
-	// unsure: who is not sure of his shards is asked, too.
+	// unsure: processes that are not sure of their shards are asked, too.
 	unsure bool
 	// once: it is something to do, and is not done anew because other shards changed hands.
 	once bool
@@ -100,7 +99,7 @@ type part[A any] struct {
 // errUnsure: another process may have the shards by now, and answer for them.
 var errUnsure = fmt.Errorf("%w: it is not sure that its shards are still its own", ErrUnavailable)
 
-// errMoving: what was counted may be counted by another process, too.
+// errMoving: another process may count the same subscriptions, too.
 var errMoving = fmt.Errorf("%w: shards are being handed over", ErrUnavailable)
 
 // ownPart is what this process answers. Where others share the engine an answer counts
@@ -165,7 +164,7 @@ func gather[Q, A any](ctx context.Context, h *local, k kind[Q, A], q Q) ([]part[
 			return nil, Coverage{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 		if len(parts) == 1 && parts[0].err != nil && len(troubles) == 0 {
-			return nil, Coverage{}, parts[0].err // there is nobody else
+			return nil, Coverage{}, parts[0].err // this process is the only one
 		}
 		stale := stalePartsOf(parts)
 		if len(stale) > 0 && round < rounds {
@@ -348,7 +347,7 @@ func settle[A any](parts []part[A], stale map[int]bool, troubles []string) ([]pa
 	return good, Coverage{MissingShards: missing, Trouble: troubles}
 }
 
-// whyMissing says what is known of the shards that nobody answered for.
+// whyMissing states the known reasons for shards without an answer.
 func whyMissing(missing, loading, processes int) string {
 	switch {
 	case processes == 0:

@@ -10,8 +10,8 @@ import (
 	"carillon/operator"
 )
 
-// TestLongTopics: nothing is lost because the topics of somebody are as long as they may be,
-// and of characters that take more room on their way.
+// TestLongTopics: nothing is lost for topics of the greatest length, and of characters that take more
+// room on their way.
 func TestLongTopics(t *testing.T) {
 	for name, character := range map[string]string{"ampersand": "&", "quote": `"`} {
 		t.Run(name, func(t *testing.T) {

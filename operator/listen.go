@@ -149,8 +149,8 @@ func sentenceOf(why string) string {
 	return string(why[0]-'a'+'A') + why[1:] + "."
 }
 
-// newListener makes a listener whose subscription is of a shard that this process holds: what
-// comes to another process would find nobody there.
+// newListener makes a listener whose subscription is of a shard that this process holds: another
+// process could not hand a delivery to it.
 func (d *hubService) newListener(topic string) (*testCallback, error) {
 	var held [subscription.Shards]bool
 	for _, t := range d.holdings() {
@@ -181,7 +181,7 @@ func (d *hubService) subscribe(ctx context.Context, l *testCallback, topic strin
 	return fmt.Errorf("subscribing the hub itself: %w", err)
 }
 
-// What is to be done about a listener.
+// The next step for a listener.
 type listenState int
 
 const (
@@ -225,7 +225,7 @@ func (d *hubService) look(l *testCallback, asked time.Time) listenState {
 	return listenOn
 }
 
-// stopListening ends the subscription. What is left of it by a failure says 410 to the first
+// stopListening ends the subscription. The rest that a failure leaves answers 410 to the first
 // delivery, or is over with its lease.
 func (d *hubService) stopListening(ctx context.Context, l *testCallback) {
 	d.cfg.TestCallbacks.shut(l)

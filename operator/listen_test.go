@@ -21,7 +21,7 @@ import (
 	"carillon/subscription"
 )
 
-// requests takes requests as a hub would: what is submitted becomes active when the test says so.
+// requests takes requests as a hub would: a submitted one becomes active on the test's command.
 type requests struct {
 	mu      sync.Mutex
 	wishes  []subscription.Wish
@@ -57,7 +57,7 @@ func (r *requests) count() int {
 	return len(r.wishes)
 }
 
-// ear is a desk at which somebody listens.
+// ear is a desk with a listener.
 type ear struct {
 	service *operator.Service
 	inner   *operator.TestCallbacks
@@ -81,7 +81,7 @@ func newEarOn(t *testing.T, db *pebblestore.DB) *ear {
 	return e
 }
 
-// noSubscriptions is a store that has none: what is confirmed here is not stored.
+// noSubscriptions is an empty store: confirmed subscriptions are not stored.
 type noSubscriptions struct{ subscription.Store }
 
 func (noSubscriptions) Get(context.Context, subscription.ID) (subscription.Subscription, error) {
@@ -137,7 +137,7 @@ func TestListen(t *testing.T) {
 	if id := subscription.NewID(topicURL, w.Callback); !operator.Owns(w.Callback) || len(w.Secret) < 20 || w.Mode != subscription.ModeSubscribe || !e.fake.holds(id) {
 		t.Fatalf("%+v", w)
 	}
-	// Who does not know the secret has not made the request, and nobody ends it from outside.
+	// A request without the secret is not the listener's, and cannot end it from outside.
 	for _, r := range []subscription.Request{
 		{Callback: w.Callback, Mode: subscription.ModeSubscribe, Secret: "another"},
 		{Callback: w.Callback, Mode: subscription.ModeUnsubscribe, Secret: w.Secret},
@@ -246,7 +246,7 @@ func TestListenersAreFew(t *testing.T) {
 	}
 }
 
-// TestWhoCannotListen is told so.
+// TestWhoCannotListen expects an answer with the reason.
 func TestWhoCannotListen(t *testing.T) {
 	e := newEar(t)
 	busy := newEar(t)

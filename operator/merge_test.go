@@ -164,8 +164,8 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestWhoIsMissing has the other process say nothing, say what nobody understands, be of
-// another version, or be gone.
+// TestWhoIsMissing has the other process say nothing, answer garbage, be of another version, or be
+// gone.
 func TestWhoIsMissing(t *testing.T) {
 	services, s, a, _, last := twoProcesses(t)
 	d := services["a"]
@@ -279,7 +279,7 @@ func TestShardsThatChangeHands(t *testing.T) {
 	}
 }
 
-// TestWhatIsDoneGoesToTheHolder whichever process is told.
+// TestWhatIsDoneGoesToTheHolder sends an order to any process, which passes it on.
 func TestWhatIsDoneGoesToTheHolder(t *testing.T) {
 	db := openStore(t)
 	services, s, a, b, _ := twoProcessesOn(t, db)
@@ -316,7 +316,7 @@ func TestWhatIsDoneGoesToTheHolder(t *testing.T) {
 	if err := services["a"].Retry(t.Context(), stranger); !errors.Is(err, operator.ErrNotFound) {
 		t.Error(err)
 	}
-	// Whoever has them says nothing, and the store has them: it is not known whether it was done.
+	// Their holder is silent, and the store has them: it is not known whether the order was carried out.
 	s.mu.Lock()
 	s.live["b"] = func(context.Context, []byte) []byte { return nil }
 	s.mu.Unlock()
@@ -344,7 +344,7 @@ func TestDoneByWhoIsSure(t *testing.T) {
 	}
 }
 
-// TestDoneOnce while shards change hands: what is told to be done is done, and not repeated.
+// TestDoneOnce moves shards: an order is carried out, and not repeated.
 func TestDoneOnce(t *testing.T) {
 	services, _, _, b, _ := twoProcesses(t)
 	epoch := uint64(2)
@@ -365,7 +365,7 @@ func TestDoneOnce(t *testing.T) {
 	}
 }
 
-// TestNobodyAsksFurther: who is asked answers of itself, and asks nobody.
+// TestNobodyAsksFurther: a process that is asked answers for itself, and does not ask others.
 func TestNobodyAsksFurther(t *testing.T) {
 	services, s, _, _, last := twoProcesses(t)
 	var asked []string
@@ -395,7 +395,7 @@ func TestQuestionsOfOthers(t *testing.T) {
 		`{"ask":"tally","args":"x"}`:   "not understood",
 		`{"ask":"tomorrow","args":{}}`: "version 1.2.3, which does not know",
 		`{"ask":"tally","args":` + string(args) + `}`: "too many",
-		`{"ask":"overview","args":{},"a":1}`:          `"subscriptions"`, // what is not known is passed over
+		`{"ask":"overview","args":{},"a":1}`:          `"subscriptions"`, // unknown fields are passed over
 	} {
 		if text := string(services["a"].AnswerTo(t.Context(), []byte(question))); !strings.Contains(text, want) {
 			t.Errorf("%.60s: %.300s", question, text)

@@ -24,8 +24,7 @@ var overviews = kind[struct{}, ownView]{name: "overview", handle: (*local).overv
 type ownView struct {
 	Process Process  `json:"process"`
 	Samples []sample `json:"samples"`
-	// Oldest is when the oldest notification was accepted that somebody waits for; zero:
-	// nobody does.
+	// Oldest is when the oldest notification was accepted that a subscription waits for; zero without one.
 	Oldest time.Time `json:"oldest,omitzero"`
 }
 

@@ -91,8 +91,8 @@ type NotificationPage struct {
 type TrimResult struct {
 	Notifications int   `json:"notifications"`
 	Bytes         int64 `json:"bytes"`
-	// Trouble says which processes could not be told, and may still deliver what they have of it
-	// in memory: trim once more when they are well.
+	// Trouble names the processes that did not hear of it, and may still deliver their copies in memory:
+	// trim once more when they are well.
 	Trouble []string `json:"trouble,omitempty"`
 }
 

@@ -99,8 +99,8 @@ func sampleOf(end time.Time, took time.Duration, before, after report.Totals) sa
 	return one
 }
 
-// series adds up the steps of several processes. Their length is that of the longest: a
-// process that was held up tells of more at once.
+// series adds up the steps of several processes. Their length is that of the longest: a process that
+// was held up reports more at once.
 func series(all [][]sample) []Step {
 	byEnd := map[int64]*Step{}
 	latency := map[int64]report.Latency{}

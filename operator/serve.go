@@ -12,8 +12,8 @@ import (
 // serveAgain is the pause before the others are answered again, after a failure.
 const serveAgain = time.Second
 
-// Run answers the other processes, and counts what happens for Overview.Series, until ctx
-// ends; who listens is told then. It is called once, and returns nil.
+// Run answers the other processes, and counts events for Overview.Series, until ctx ends; listeners
+// then get the end. It is called once, and returns nil.
 func (d *Service) Run(ctx context.Context) error {
 	defer close(d.stopped)
 	var parts errgroup.Group

@@ -40,7 +40,7 @@ func (d *sourceService) AddSource(
 		return NewSource{}, sourceError(name, err)
 	}
 	d.log.Info("an operator added a Source", "source", name)
-	_ = d.heed(ctx) // who asks must have the token, which counts soon
+	_ = d.heed(ctx) // the operator must get the token, which counts soon
 	return NewSource{sourceOf(s), token}, nil
 }
 
@@ -54,10 +54,10 @@ func (d *sourceService) RotateSource(ctx context.Context, name string, hash sour
 		return NewSource{}, sourceError(name, err)
 	}
 	d.log.Info("an operator gave a Source another token", "source", name)
-	_ = d.heed(ctx) // who asks must have the token, which counts soon
+	_ = d.heed(ctx) // the operator must get the token, which counts soon
 	s, err := d.cfg.Sources.Get(ctx, name)
 	if err != nil {
-		// It has the token all the same, which nobody could be told later.
+		// It has the token all the same, which could not be shown later.
 		s = source.Source{Name: name, Issued: time.Now()}
 	}
 	return NewSource{sourceOf(s), token}, nil

@@ -13,7 +13,7 @@ type registry struct{ refreshed int }
 
 func (r *registry) Refresh(context.Context) error { r.refreshed++; return nil }
 
-// TestSources are added, given other tokens and revoked; a token that the desk made is told once.
+// TestSources are added, given other tokens and revoked; a token that the desk made is shown once.
 func TestSources(t *testing.T) {
 	db, heeds := openStore(t), &registry{}
 	d := newService(t, db, newFake(1, all), func(c *operator.Config) { c.Registry = heeds })

@@ -146,8 +146,7 @@ func (h *local) newRows() *rows {
 	return &rows{here: h, now: time.Now(), first: map[logPosition]delivery.Summary{}, cutoff: map[string]delivery.Seq{}}
 }
 
-// state is the state of a subscription, which of one that nothing is done for (no hub runs)
-// is told by its place in the log.
+// state is the state of a subscription; without a running hub its place in the log decides.
 func (*rows) state(s report.Standing) string {
 	switch behind := s.Position.Settled < s.Head || s.Position.ReplayNext != 0; {
 	case s.State == report.StateInFlight:
@@ -246,7 +245,7 @@ func (d *subscriptionService) Subscriptions(ctx context.Context, q SubscriptionQ
 	}
 	page := SubscriptionPage{Subscriptions: []Subscription{}, Coverage: cover}
 	all := newSmallest(q.Limit+1, func(a, b Subscription) int { return compareIDs(a.ID, b.ID) })
-	var end *subscription.ID // what is behind it is not known of all processes
+	var end *subscription.ID // beyond it some processes may have more
 	for _, p := range parts {
 		page.Matching += p.result.Matching
 		for _, row := range p.result.Rows {
@@ -339,7 +338,7 @@ func (d *subscriptionService) Subscription(ctx context.Context, id subscription.
 	return SubscriptionDetail{}, d.absent(ctx, id, cover)
 }
 
-// absent says why nobody who answered has a subscription.
+// absent states why no answer has a subscription.
 func (d *subscriptionService) absent(ctx context.Context, id subscription.ID, cover Coverage) error {
 	_, err := d.cfg.Subscriptions.Get(ctx, id)
 	switch {

@@ -22,8 +22,8 @@ import (
 	"carillon/subscription"
 )
 
-// The callbacks of listeners are at a name that can never exist (RFC 6761 §6.4), so that
-// none is a stranger's, and nobody is asked or dialed for one that was left behind.
+// The callbacks of listeners are at a name that can never exist (RFC 6761 §6.4). So none is a
+// stranger's, and a leftover one causes no request and no connection.
 const (
 	// ListenOrigin is what the URLs of the hub's own test callbacks begin with, before a slash
 	// and a name.
@@ -34,8 +34,8 @@ const (
 const (
 	// MaxListeners is how many there may be in a process.
 	MaxTestCallbacks = 16
-	// heardAhead is how many events wait for one who reads them slowly. Who has more is
-	// dropped, so that deliveries never wait for a browser.
+	// maxEvents is how many events wait for a slow reader. One with more is dropped, so that deliveries
+	// never wait for a browser.
 	maxEvents = 64
 	// heardBody is how much of a body is shown, bytes.
 	maxEventBody = 4 << 10
@@ -51,7 +51,7 @@ type TestCallbacks struct {
 
 var _ subscription.Confirmer = (*TestCallbacks)(nil)
 
-// NewTestCallbacks returns Listeners of which there are none yet.
+// NewTestCallbacks returns an empty TestCallbacks.
 func NewTestCallbacks() *TestCallbacks { return &TestCallbacks{all: map[string]*testCallback{}} }
 
 // Owns reports whether a callback is one of the hub's own, be there a listener or not.
@@ -115,7 +115,7 @@ func (ls *TestCallbacks) hand(l *testCallback, h TestEvent) bool {
 	}
 }
 
-// Confirm says that a listener means its request, and that nobody else's is meant.
+// Confirm confirms a listener's own request, and no other one.
 func (ls *TestCallbacks) Confirm(_ context.Context, r subscription.Request, _ string) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -137,7 +137,7 @@ func (ls *TestCallbacks) Confirm(_ context.Context, r subscription.Request, _ st
 	return nil
 }
 
-// Deny tells a listener that its request was refused, or its subscription ended.
+// Deny informs a listener that its request was refused, or its subscription ended.
 func (ls *TestCallbacks) Deny(_ context.Context, _, callback, reason string) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -151,7 +151,7 @@ func (ls *TestCallbacks) Deny(_ context.Context, _, callback, reason string) err
 	return nil
 }
 
-// Deliver takes a delivery, as a callback would: 410 where nobody listens any more.
+// Deliver takes a delivery, as a callback would: 410 once its listener is gone.
 func (ls *TestCallbacks) Deliver(_ context.Context, d send.Inside) (status int) {
 	ls.mu.Lock()
 	l := ls.all[d.Callback]

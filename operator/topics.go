@@ -60,7 +60,7 @@ type TopicCounts struct {
 // an answer holds a thousand keys; what a process does not know of is left out.
 var topicCounts = kind[[]digest, []digestCounts]{name: "topic_counts", handle: (*local).topicCounts}
 
-// digest is short for a key. Nobody can make two keys with the same one.
+// digest is short for a key. No two keys can be made with the same one.
 type digest string
 
 func digestOf(key string) digest {
@@ -109,7 +109,7 @@ func (d *topicService) Topics(ctx context.Context, q TopicQuery) (TopicPage, err
 	}
 	keys := newSmallest(q.Limit+1, strings.Compare)
 	var counted []TopicCounts
-	end := "" // what is behind it is not known of all processes
+	end := "" // beyond it some processes may have more
 	for _, p := range parts {
 		counted = append(counted, p.result.Topics...)
 		for _, c := range p.result.Topics {
@@ -162,8 +162,7 @@ func (d *topicService) logged(ctx context.Context, q TopicQuery, keys *smallest[
 	return ctx.Err()
 }
 
-// logs says what the logs say of topics. One whose state cannot be read back has none, and
-// is in nobody's way.
+// logs returns the states of topics' logs. An unreadable one is left out, and holds up no other.
 func (d *topicService) logs(ctx context.Context, keys []string) ([]Topic, error) {
 	topics := make([]Topic, len(keys))
 	for i, key := range keys {

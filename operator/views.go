@@ -9,16 +9,16 @@ import (
 	"carillon/subscription"
 )
 
-// What is in this file is also what the JSON API answers with: names are the API's,
-// times are RFC 3339 in UTC, what ends in _seconds is a number of seconds.
+// The types in this file are also answers of the JSON API: names are the API's, times are RFC 3339 in
+// UTC, and a name that ends in _seconds is a number of seconds.
 
 // Coverage says how much of the hub an answer is about.
 type Coverage struct {
 	// MissingShards is how many of the 64 shards no process answered for; 0: the answer
 	// is whole.
 	MissingShards int `json:"missing_shards"`
-	// Trouble says why, one line for each process that did not answer, and for shards
-	// that nobody holds.
+	// Trouble has the reasons, one line for each process that did not answer, and for shards without a
+	// holder.
 	Trouble []string `json:"trouble,omitempty"`
 }
 
@@ -54,8 +54,7 @@ type Connections struct {
 	Dropped         uint64 `json:"dropped"`        // idle ones, for want of files or memory
 }
 
-// Alone is what the process of a hub is called that shares its store with no other. People
-// are not told of it.
+// Alone names the process of a hub that shares its store with no other. It is not shown to people.
 const Alone = "self"
 
 // Process is one hub process.
@@ -92,9 +91,8 @@ type Overview struct {
 	Counts    Counts    `json:"counts"`
 	// Connections are those of all processes together.
 	Connections Connections `json:"connections"`
-	// OldestWaitingSeconds is the age of the oldest notification that somebody still has
-	// to get, without what is replayed; 0: nobody waits. It is the greatest of what the
-	// processes have for carillon_delivery_lag_seconds.
+	// OldestWaitingSeconds is the age of the oldest notification that a subscription still has to get,
+	// without replays; 0: none wait. It is the greatest of the processes' carillon_delivery_lag_seconds.
 	LagSeconds float64 `json:"lag_seconds"`
 	// Series are the last ten minutes of all processes together, in steps, the oldest first.
 	Series []Step `json:"series"`

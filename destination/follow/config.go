@@ -59,7 +59,7 @@ const (
 // Places are where changes can be read again, and whether they are pushed. Its
 // methods may be called at any time.
 type Locator interface {
-	// ChangeMemory is the address of the hub's change memory; empty: none is known.
+	// ChangeMemory is the address of the hub's change memory; empty while it is unknown.
 	ChangeMemory(ctx context.Context) (uri string, err error)
 	// ChangeList is the Source's; empty: it has none.
 	ChangeList(ctx context.Context) (uri string, err error)

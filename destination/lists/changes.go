@@ -115,7 +115,7 @@ type list struct {
 	indexURI, up, archives string
 }
 
-// fetch reads the list, or index, at an address; told is its description in an index.
+// fetch reads the list, or index, at an address, with its description in an index.
 func (w *walk) fetch(ctx context.Context, at *url.URL, listed part) (*list, error) {
 	k := w.c.recall(at, w.end)
 	d, err := w.reading.open(ctx, at, w.want, w.end, k)

@@ -155,7 +155,7 @@ const (
 
 // Home is which directory has the copies of a Catalog.
 type Home struct {
-	// ID is in a file of the directory, too; empty: none is known yet.
+	// ID is in a file of the directory, too; empty while it is unknown.
 	ID string
 	// Begun: a baseline brought the copies to the Source's state once, or the operator has chosen to begin
 	// without.

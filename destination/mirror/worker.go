@@ -131,7 +131,7 @@ func (w *worker) free() error {
 type job struct {
 	loc       string
 	described Described
-	// retry: it is tried again; told is the description of before.
+	// retry: it is tried again; the job then has the description of before.
 	retry bool
 	// unlisted: it is deleted since the list lacks it, by the datetime up to which that is known; no list
 	// announces the deletion. keep: its file stays, whatever Config.Delete says.

@@ -1,11 +1,11 @@
-// Package archive keeps documents for years: in a directory, in the order of the times that
-// they cover, so that nothing is lost over a kill, and with a few bytes of memory for each.
+// Package archive keeps documents for years: in a directory, in the order of the times that they
+// cover, so that nothing is lost over a kill, and with a few bytes of memory for each.
 //
 //	DIR/{begin of the first}/{begin}_{end}SUFFIX
 //
-// A directory below DIR has what one archive document lists: so the grouping, and with it each
-// address, stays as it is when documents are added, go, or the process starts again. The names
-// tell everything, so that a start reads no file. What is not whole has a name that ends in
+// A directory below DIR has the documents that one archive document lists. So the grouping, and with
+// it each address, stays the same when documents are added, go, or the process starts again. The names
+// have everything, so that a start reads no file. An unfinished document has a name that ends in
 // .making, and is removed at the next start.
 package archive
 
@@ -73,7 +73,7 @@ type Archive struct {
 	cfg Config
 
 	mu    sync.Mutex
-	parts []Part // guarded by mu, oldest first; what was handed out never changes
+	parts []Part // guarded by mu, oldest first; parts that were handed out never change
 }
 
 // Open finds what an earlier run has left.
@@ -183,7 +183,7 @@ func (a *Archive) Len() (n int) {
 	return n
 }
 
-// Ends returns the oldest and the newest document; false where there is none.
+// Ends returns the oldest and the newest document; false without one.
 func (a *Archive) Ends() (oldest, newest Kept, some bool) {
 	parts := a.Parts()
 	if len(parts) == 0 {

@@ -197,7 +197,7 @@ func (p place) check(t interface {
 	}
 }
 
-// TestHandedOut: what was handed out stays as it was.
+// TestHandedOut: parts that were handed out stay unchanged.
 func TestHandedOut(t *testing.T) {
 	p := place{t.TempDir(), ".xml.gz", 10}
 	a := p.open(t)
@@ -278,7 +278,7 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
-// TestStrangers: what is not the archive's is left alone, and what overlaps is left out.
+// TestStrangers: foreign files are left alone, and overlapping documents are left out.
 func TestStrangers(t *testing.T) {
 	p := place{t.TempDir(), ".xml.gz", 10}
 	a := p.open(t)
@@ -322,7 +322,7 @@ func TestManyDocuments(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0) // nobody can read it
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0) // unreadable
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,8 +56,8 @@ type Config struct {
 	// Rescan is how often the whole directory is looked through, in case that something
 	// was missed, at least 1 s. Default 15 min.
 	Rescan time.Duration
-	// CapabilityList is the URI that Files gives with each file as Link rel=resourcesync
-	// (core §6.3.3). Default: none is given.
+	// CapabilityList is the URI that Files gives with each file as Link rel=resourcesync (core §6.3.3).
+	// Default: no link.
 	CapabilityList string
 	// Sink takes the events.
 	Sink Sink
@@ -91,8 +91,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate tells, in one line, whether New will take the settings but for Sink and State;
-// what is zero counts as its default.
+// Validate returns an error, of one line, for settings that New will not take, except Sink and State;
+// a zero field counts as its default.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	switch {

@@ -6,5 +6,5 @@ import "io/fs"
 
 const openNonblock = 0
 
-// deviceOf: file systems are not told apart here.
+// deviceOf: file systems are not distinguished here.
 func deviceOf(fs.FileInfo) uint64 { return 0 }

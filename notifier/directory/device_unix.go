@@ -10,7 +10,7 @@ import (
 // openNonblock: what became a pipe meanwhile does not hold up who opens it.
 const openNonblock = syscall.O_NONBLOCK
 
-// deviceOf tells on which file system a file is.
+// deviceOf returns the file system of a file.
 func deviceOf(info fs.FileInfo) uint64 {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(stat.Dev) //nolint:unconvert // its type differs between systems

@@ -60,7 +60,7 @@ func New(ctx context.Context, cfg Config) (*Directory, error) {
 		return nil, fmt.Errorf("the set %q cannot be made of a directory: %w", cfg.Set, err)
 	}
 	for range all {
-		break // what was begun is let go
+		break // unfinished work is dropped
 	}
 	log, paths := cfg.Logger.With("set", cfg.Set), names{base: cfg.Base, dir: cfg.Dir}
 	d := &Directory{

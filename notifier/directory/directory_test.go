@@ -26,8 +26,8 @@ func bubble(t *testing.T, f func(w *world)) {
 	synctest.Test(t, func(t *testing.T) { f(newWorld(t)) })
 }
 
-// TestFirstScan: each regular file is told of with all that is known of it; what is
-// hidden, a link or a pipe is not.
+// TestFirstScan: each regular file is announced with all its facts; hidden files, links and pipes are
+// not.
 func TestFirstScan(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.write("b/tide tables.PDF", "%PDF-")
@@ -70,7 +70,7 @@ func TestFirstScan(t *testing.T) {
 	})
 }
 
-// TestEvents: what the system tells of becomes changes, each once, when it rests.
+// TestEvents: the system's events become changes, each once, when the file rests.
 func TestEvents(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.write("old", "1")
@@ -96,7 +96,7 @@ func TestEvents(t *testing.T) {
 		w.pass(settle)
 		w.expect("created moved", "deleted moves", "created new", "updated old")
 
-		w.touch("stays", time.Now().Add(-time.Hour)) // its time is told of, too
+		w.touch("stays", time.Now().Add(-time.Hour)) // its time is announced, too
 		w.tell(fsnotify.Chmod, "stays")
 		w.writeAt("new", "m", created) // the same size and time
 		w.tell(fsnotify.Write, "new")
@@ -107,7 +107,7 @@ func TestEvents(t *testing.T) {
 		w.pass(2 * settle)
 		w.expect("updated new", "deleted old", "updated stays")
 
-		// Gone and back within the time is one change; there and gone is none.
+		// Gone and back within the time is one change; there and gone is no change.
 		w.must(os.Remove(w.path("new")))
 		w.tell(fsnotify.Remove, "new")
 		w.write("new", "other")
@@ -119,7 +119,7 @@ func TestEvents(t *testing.T) {
 		w.pass(2 * settle)
 		w.expect("updated new")
 
-		// The last file that goes is a deletion like others: the system told of it.
+		// The last file that goes is a deletion like others: the system reported it.
 		for _, rel := range []string{"new", "moved", "stays"} {
 			w.must(os.Remove(w.path(rel)))
 			w.tell(fsnotify.Remove, rel)
@@ -169,8 +169,8 @@ func TestDirectories(t *testing.T) {
 	})
 }
 
-// TestHalfWritten: a file that is being written is not told of, whether the system tells of
-// the writing or a scan comes upon it, and whatever its time is.
+// TestHalfWritten: a file that is being written is not announced, after an event of the system or by a
+// scan, for any time of the file.
 func TestHalfWritten(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.write("whole", "x")
@@ -211,7 +211,7 @@ func TestHalfWritten(t *testing.T) {
 	})
 }
 
-// TestWithinTheSecond: what was announced within the second of its time may have changed after it, with
+// TestWithinTheSecond: a file announced within the second of its time may have changed after it, with
 // the same length and time: a scan hashes it again.
 func TestWithinTheSecond(t *testing.T) {
 	bubble(t, func(w *world) {
@@ -226,8 +226,8 @@ func TestWithinTheSecond(t *testing.T) {
 	})
 }
 
-// TestUnreadable: what is there and cannot be read is told by the log, once, and not as
-// deleted. When it can be read it is compared again.
+// TestUnreadable: a file that cannot be read is logged, once, and not announced as deleted. When it
+// can be read it is compared again.
 func TestUnreadable(t *testing.T) {
 	bubble(t, func(w *world) {
 		for _, rel := range []string{"file", "dir/a", "dir/sub/b", "dir.txt", "fine"} {
@@ -385,7 +385,7 @@ func TestLostEvents(t *testing.T) {
 		w.watcher.errs <- fsnotify.ErrEventOverflow
 		w.pass(3 * settle)
 		w.expect("updated a", "created b/c")
-		// What is watched might tell by a name of before.
+		// A watch might report an earlier name.
 		if got, want := w.watcher.watched(), []string{w.dir, w.path("b")}; fmt.Sprint(got) != fmt.Sprint(want) || w.watcher.removed != 1 {
 			t.Errorf("watched are %q after %d were removed, want %q", got, w.watcher.removed, want)
 		}
@@ -401,8 +401,8 @@ func TestLostEvents(t *testing.T) {
 	})
 }
 
-// TestNoRoomToWatch: where the system takes no more watches, or none, that is told once with what
-// to do, and rescans do it.
+// TestNoRoomToWatch: where the system takes no more watches, or none at all, one log line names the
+// remedy, and rescans do the work.
 func TestNoRoomToWatch(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.write("a/x", "1")
@@ -452,8 +452,8 @@ func TestTooManyWait(t *testing.T) {
 	})
 }
 
-// TestJournalAway: what cannot be announced, or asked, is so later; nothing is lost and
-// nothing comes twice.
+// TestJournalAway: an event or question that fails is repeated later; nothing is lost and nothing
+// comes twice.
 func TestJournalAway(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.write("a", "1")
@@ -534,7 +534,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestLongNames: a file whose URI would be too long is told of, and is no resource.
+// TestLongNames: a file whose URI would be too long is logged, and becomes no resource.
 func TestLongNames(t *testing.T) {
 	bubble(t, func(w *world) {
 		long := strings.Repeat("ü", 120) // six characters each in a URI

@@ -23,7 +23,7 @@ func (d *Directory) happened(event fsnotify.Event) {
 	case gone:
 		if d.watches.forget(rel) {
 			if event.Has(fsnotify.Rename) {
-				d.askRescan() // of what was below nothing is told; what is removed was empty
+				d.askRescan() // no events come for the files below; a removed directory was empty
 			}
 			return
 		}
@@ -41,7 +41,7 @@ func (d *Directory) happened(event fsnotify.Event) {
 // appeared takes a new directory with all that it has by now.
 func (d *Directory) appeared(rel string) {
 	if len(d.names.locOf(rel)) > maxLoc {
-		return // a scan tells
+		return // a scan finds it
 	}
 	root, err := d.open()
 	if err != nil {
@@ -61,7 +61,7 @@ func (d *Directory) adopt(root *os.Root, rel string) bool {
 	d.watches.add(rel, deviceOf(info))
 	l, err := d.list(root, rel)
 	if err != nil {
-		d.askRescan() // which tells
+		d.askRescan() // which finds it
 		return true
 	}
 	for i := range l.items {

@@ -94,7 +94,7 @@ func (d *Directory) compare(ctx context.Context, j job) (*payload.Entry, error) 
 	had, known, err := d.had(ctx, loc)
 	switch {
 	case err != nil:
-		return nil, nil //nolint:nilerr // ctx has ended, or was told
+		return nil, nil //nolint:nilerr // ctx has ended, or the error was logged
 	case absent && known && !j.gone:
 		d.askRescan() // which reports whether the disk is there
 		return nil, nil
@@ -150,8 +150,8 @@ func (d *Directory) differs(
 // lastMod is what the Last-Modified header of a file is (core §7), which has whole seconds.
 func lastMod(modified time.Time) string { return modified.UTC().Format("2006-01-02T15:04:05Z") }
 
-// same tells by size and time whether a file is what the set has. A file that was announced
-// within the second of its time is not told by that: it may have changed after it.
+// same decides by size and time whether a file is the one in the set. That is not enough for a file
+// that was announced within the second of its time: it may have changed after it.
 func same(had *payload.Entry, info fs.FileInfo) bool {
 	return sameMeta(had, info.Size(), info.ModTime())
 }
@@ -164,8 +164,8 @@ func sameMeta(had *payload.Entry, size int64, modified time.Time) bool {
 	return since < 0 || since >= time.Second
 }
 
-// read makes the entry of a file, without its Loc and Change, of one state of it: errMoving
-// if there was none.
+// read makes the entry of a file, without its Loc and Change, of one state of it; errMoving if the
+// file changed meanwhile.
 func read(ctx context.Context, root *os.Root, rel string, info fs.FileInfo) (payload.Entry, error) {
 	f, err := root.OpenFile(rel, os.O_RDONLY|openNonblock, 0)
 	if err != nil {
@@ -221,8 +221,8 @@ func sniff(f io.Reader) ([]byte, error) {
 	return head[:n], nil
 }
 
-// mediaType is told by the name, as the machine's table of types has it, or else by
-// the beginning. It has no parameters: nobody here knows in which charset a text is.
+// mediaType goes by the name, as the machine's table of types has it, or else by the beginning. It has
+// no parameters: the charset of a text is unknown here.
 func mediaType(rel string, head []byte) string {
 	full := mime.TypeByExtension(strings.ToLower(path.Ext(rel)))
 	if full == "" {

@@ -14,10 +14,10 @@ import (
 	"carillon/notifier"
 )
 
-// Files serves the files that are, or will soon be, resources of the set, at the path of
-// Config.Base: GET and HEAD, ranges and conditions. Each has the type that is announced of
-// it, Link rel=resourcesync (core §6.3.3) and, while it is as it was announced, its hash as a
-// strong ETag. There are no lists of directories; what is no resource is not there (404).
+// Files serves the files that are, or will soon be, resources of the set, at the path of Config.Base:
+// GET and HEAD, ranges and conditions. Each has its announced type, Link rel=resourcesync (core
+// §6.3.3) and, while it is unchanged since its announcement, its hash as a strong ETag. There are no
+// lists of directories; a file that is no resource is 404.
 func (d *Directory) Files() http.Handler {
 	base, err := url.Parse(d.cfg.Base)
 	if err != nil { // cannot be: it was validated

@@ -98,7 +98,7 @@ func TestFiles(t *testing.T) {
 				t.Errorf("%s %s %v: %d %q, want %d %q", c.method, c.target, c.header, got.Code, got.Body, c.status, c.body)
 			}
 		}
-		// What is not yet announced has no strong tag, and no part of it fits to another.
+		// A file before its announcement has no strong tag, and no part of it fits to another.
 		w.write("a b/tides.txt", "low and high")
 		changed := get(h, http.MethodGet, "/files/a%20b/tides.txt", "Range", "bytes=0-2", "If-Range", tag)
 		if got := changed.Header().Get("Etag"); changed.Code != 200 || !strings.HasPrefix(got, "W/") {

@@ -63,7 +63,7 @@ func (l *listing) add(name string, info fs.FileInfo) {
 	})
 }
 
-// list reads a directory. What comes and goes meanwhile may be in it or not.
+// list reads a directory. Files that come and go meanwhile may be in it or not.
 func list(root *os.Root, rel string) (*listing, error) {
 	dir, err := root.Open(slash(rel))
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"carillon/payload"
 )
 
-// TestAnyHistory: whatever happens to the files, in whichever order, while the program runs or
-// not, and whatever of it the system tells, rightly, late or not at all: once the directory rests
-// and was scanned, the set is what the directory has; and of each file the changes make sense.
+// TestAnyHistory changes files in any order, while the program runs or not. The system reports the
+// changes, rightly, late or not at all. Once the directory rests and was scanned, the set is the
+// directory's content; and the changes of each file make sense.
 func TestAnyHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
@@ -55,7 +55,7 @@ func TestAnyHistory(t *testing.T) {
 	})
 }
 
-// consistent: a file is created where there was none, and updated and deleted where there was one.
+// consistent: only a missing file is created, and only an existing one is updated and deleted.
 func consistent(s *state) error {
 	there := map[string]bool{}
 	for i, e := range s.events {
@@ -71,7 +71,7 @@ func consistent(s *state) error {
 type history struct {
 	*world
 	random *rand.Rand
-	tells  int // of so many events in 4 is told
+	tells  int // so many events in 4 are reported
 	wrote  int
 }
 
@@ -111,7 +111,7 @@ func (h *history) put(rel string) {
 		}
 	}
 	_, err := os.Lstat(h.path(filepath.Dir(rel)))
-	// No two of a length: a scan tells files by length and time.
+	// Each length is different: a scan compares files by length and time.
 	h.wrote++
 	h.write(rel, strings.Repeat("x", h.wrote))
 	if err != nil {

@@ -26,7 +26,7 @@ type queue struct {
 	mu      sync.Mutex
 	pending map[string]*wait // guarded by mu: files that may not be at rest, by path
 	leaving int              // guarded by mu: files taken from pending, and not yet in busy
-	busy    map[string]*job  // guarded by mu: examined or being announced; what came meanwhile
+	busy    map[string]*job  // guarded by mu: examined or being announced; and events meanwhile
 }
 
 // wait is a file that may not be at rest. Its fields belong to the goroutine of settle,
@@ -55,8 +55,7 @@ type job struct {
 // was asked for.
 func (q *queue) await(rel string, w wait) bool { return q.awaiting(rel, w, true) }
 
-// awaitAgain is await for what was taken from pending before: what came
-// since is newer.
+// awaitAgain is await for a file taken from pending before: later events are newer.
 func (q *queue) awaitAgain(rel string, w wait) { q.awaiting(rel, w, false) }
 
 func (q *queue) awaiting(rel string, w wait, newer bool) bool {
@@ -141,12 +140,12 @@ func (q *queue) atRest(now time.Time) []job {
 	return jobs
 }
 
-// rests looks at a file. Its time tells since when it is as it is, if that is
-// not in the future, as a program may have set it or another machine's clock.
+// rests looks at a file. Its time says since when it is unchanged, unless it lies in the future, as a
+// program may have set it or another machine's clock.
 func (q *queue) rests(rel string, w *wait, now time.Time) bool {
 	info, err := os.Lstat(q.names.pathOf(rel))
 	if err != nil || !info.Mode().IsRegular() {
-		return true // whoever examines it will see
+		return true // the examination will see
 	}
 	if w.looked && info.Size() == w.size && info.ModTime().Equal(w.modified) || restedFor(info.ModTime(), now, q.rest) {
 		return true

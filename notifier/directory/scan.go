@@ -17,8 +17,8 @@ import (
 const (
 	// heldRetry is how often a directory is looked at that is not there.
 	heldRetry = time.Minute
-	// secondLook is how long after the first a directory is looked at again that has nothing
-	// of the set: what the system has to tell of it is told by then.
+	// secondLook is how long after the first look a directory without anything of the set is looked at
+	// again: the system's events have come by then.
 	secondLook = time.Second
 	// scanShare is how many times as long as a scan there are no scans after it that only
 	// an event asked for, so that a huge directory is not scanned all the time; but not
@@ -86,7 +86,7 @@ func (d *Directory) untilNext(ctx context.Context, again, pause time.Duration) {
 	if woken, _ := await.Until(ctx, again, d.rescan); woken {
 		_ = await.For(ctx, min(pause, again)) // ctx may have ended
 	}
-	select { // what was asked for until now is answered by this scan
+	select { // this scan answers the requests until now
 	case <-d.rescan:
 	default:
 	}
@@ -150,12 +150,12 @@ func (d *Directory) finish(s *scan) {
 	d.metrics.folders.Set(float64(d.watches.end()))
 }
 
-// convincing is plausible, but for a directory from which all of the set was deleted a moment
-// ago: as long as removals that the system told of are not announced, and a moment more for
-// those that it is about to tell of, nothing is concluded.
+// convincing is plausible, except for a directory from which all of the set was deleted a moment ago.
+// It concludes nothing while reported removals are not announced, and for a moment more, as further
+// reports may be on their way.
 func (d *Directory) convincing(ctx context.Context, root *os.Root, info fs.FileInfo) error {
 	for looks := 1; ; looks++ {
-		removals := d.queue.underWay() // before the set is read: what was announced by then is not in it
+		removals := d.queue.underWay() // before the set is read: removals announced by then are not in it
 		err := d.plausible(ctx, root)
 		var hold *errHold
 		if !errors.As(err, &hold) || !d.isAs(info) || looks > 1 && !removals {
@@ -252,7 +252,7 @@ func (s *scan) folder(rel string, info fs.FileInfo, above uint64) {
 		if !errors.Is(err, fs.ErrNotExist) || rel == "" {
 			s.passOver(rel, prefix, err)
 		}
-		return // what has gone is missing
+		return // it is missing
 	}
 	s.d.told.forget(slash(rel))
 	for i := range l.items {

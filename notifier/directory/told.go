@@ -7,17 +7,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxTold is how many files that cannot be read, or be resources, are remembered as
-// told; of others the log tells at each scan.
+// maxTold is how many files that cannot be read, or be resources, are remembered as logged; others are
+// logged at each scan.
 const maxTold = 1000
 
-// told remembers the files that something was told of.
+// told remembers the files that have a log line.
 type told struct {
 	log   *slog.Logger
 	gauge prometheus.Gauge
 
 	mu    sync.Mutex
-	files map[string]uint64 // guarded by mu: the number of the scan in which it was told last
+	files map[string]uint64 // guarded by mu: the number of the scan with the latest log line
 	scans uint64            // guarded by mu: their number
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Watcher reports what happens in directories that it is told of, not below them:
-// fsnotify's, or one of a test. Both channels are closed after Close.
+// Watcher reports the events in the directories that it is given, not below them: fsnotify's, or one
+// of a test. Both channels are closed after Close.
 type Watcher interface {
 	Add(path string) error
 	Remove(path string) error

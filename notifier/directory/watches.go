@@ -20,7 +20,7 @@ type watches struct {
 	folders  map[string]*folder // by path
 	scans    uint64             // their number
 	noRoom   bool               // the system takes no more watches
-	toldRoom bool               // that was told
+	toldRoom bool               // that was logged
 	lost     bool               // events were lost
 }
 
@@ -43,9 +43,8 @@ func (w *watches) lose() {
 	w.lost = true
 }
 
-// begin is the beginning of a scan. A directory that is another one than before is
-// watched anew, and so are all where events were lost: those that tell of moves, after which
-// a watch tells by the wrong name.
+// begin is the beginning of a scan. A replaced directory is watched anew. So are all where events were
+// lost: a lost event may be a move, after which a watch reports the wrong name.
 func (w *watches) begin(another bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +102,7 @@ func (w *watches) add(rel string, device uint64) {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fsnotify.ErrClosed) {
 		return
 	}
-	if limitHint(err) == "" { // such as one that must not be read, which the scan tells
+	if limitHint(err) == "" { // such as one that must not be read, which the scan reports
 		w.log.Debug("a directory cannot be watched", "file", cut(rel), "error", err)
 		return
 	}
@@ -125,8 +124,8 @@ func (w *watches) has(rel string) bool {
 	return w.folders[rel] != nil
 }
 
-// forget ends watching a directory that is not there any more, and all below it: what was
-// moved would be told of by the names that it had. False if rel was no directory.
+// forget ends watching a directory that is gone, and all below it: a moved one would be reported by
+// its earlier names. False if rel was no directory.
 func (w *watches) forget(rel string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"carillon/notifier/directory"
 )
 
-// TestFSWatcher: what really happens to files is told by the system, and announced long
-// before a rescan would find it.
+// TestFSWatcher: the system reports real changes of files, and they are announced long before a rescan
+// would find them.
 func TestFSWatcher(t *testing.T) {
 	w := newWorld(t)
 	w.state.news = make(chan notifier.Event, 1000)
@@ -89,8 +89,8 @@ func TestFSWatcher(t *testing.T) {
 	}
 }
 
-// TestEmptied: where the system told that all of the set was deleted, a scan that comes before that
-// is announced does not take the directory for one that is away.
+// TestEmptied: the system reported that all of the set was deleted. A scan before the announcement
+// does not take the directory for one that is away.
 func TestEmptied(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.write("a", "1")
@@ -114,7 +114,7 @@ func TestEmptied(t *testing.T) {
 		w.tell(fsnotify.Create, "a")
 		w.pass(2 * settle)
 		w.expect("created a")
-		// Of what is told of by nobody nothing is announced.
+		// Unreported removals are not announced.
 		w.must(os.Remove(w.path("a")))
 		w.pass(2 * rescan)
 		w.expect()

@@ -38,7 +38,7 @@ func (s *site) Archives() []notifier.Archivable {
 	}
 }
 
-// covers is the time of a generation, as an archive tells it.
+// covers is the time of a generation, in the form of an archive.
 func (g *generation) covers() archive.Kept {
 	if g.Kind == Changes {
 		return archive.Kept{Begin: g.From, End: g.Until}

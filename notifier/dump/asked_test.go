@@ -12,7 +12,7 @@ import (
 )
 
 // TestNothingIsWrittenForWhoHasIt checks that a dump is written only where it is sent, and then in
-// pieces: whoever asks by HEAD, or has it already, must not cost a document of up to 50 MB.
+// pieces: a HEAD, or a request that gets 304, must not cost a document of up to 50 MB.
 func TestNothingIsWrittenForWhoHasIt(t *testing.T) {
 	const packages = 100
 	w := newWorld(t, notifier.Config{ChangeListEntries: packages}, dump.Config{PackageEntries: 1})

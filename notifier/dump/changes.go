@@ -15,7 +15,7 @@ import (
 type changeDump struct {
 	*shelf
 	wake     chan struct{} // holds one token
-	progress progress      // nobody looks at it
+	progress progress      // not read
 }
 
 func (s *changeDump) run(ctx context.Context) {
@@ -66,8 +66,8 @@ func (s *changeDump) forget(lists []notifier.ChangeList) {
 	s.drop(Changes, drop)
 }
 
-// nextList returns the closed list that is to be packed; nil: none is. What was closed
-// long before the first part has no content of its time any more.
+// nextList returns the closed list that is to be packed, or nil. Lists closed long before the first
+// part have no content of their time any more.
 func (s *changeDump) nextList(lists []notifier.ChangeList) *notifier.ChangeList {
 	closed := lists[:len(lists)-1]
 	if len(closed) == 0 {
@@ -125,9 +125,9 @@ func (s *changeDump) packList(ctx context.Context, l notifier.ChangeList) error 
 	return err
 }
 
-// takePlan writes down what the package of a list will have: each change in order, but for those
-// of a resource that the same list deletes later, whose content nobody can have. All changes of a
-// resource have its content at the end.
+// takePlan writes down the content of a list's package: each change in order, except those of a
+// resource that the same list deletes later, whose content is gone. All changes of a resource have its
+// content at the end.
 func (s *changeDump) takePlan(ctx context.Context, l notifier.ChangeList) (dir string, p plan, err error) {
 	last := map[string]payload.Entry{}
 	count := 0

@@ -36,7 +36,7 @@ func TestChangeDump(t *testing.T) {
 	w.put("b", "", payload.Deleted)
 	w.put("c", "", payload.Deleted)
 	w.put("c", "c2", payload.Created)
-	w.shelf.put(loc("a"), "a3") // of which no event tells yet
+	w.shelf.put(loc("a"), "a3") // without an event yet
 	w.put("d", "d1", payload.Created)
 	g := <-w.changed
 	d := w.document("default/changedump.xml")
@@ -104,7 +104,7 @@ func TestSplitChangeDump(t *testing.T) {
 	}
 }
 
-// Where there is no room for a part, the oldest go: what is left has no gap.
+// Where there is no room for a part, the oldest go: the rest has no gap.
 func TestChangeDumpRoom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, notifier.Config{ChangeListEntries: 2}, dump.Config{PackageBytes: 1 << 20, Bytes: 1 << 20})
@@ -123,8 +123,8 @@ func TestChangeDumpRoom(t *testing.T) {
 	}
 }
 
-// What was deleted after its Change List was closed, and before that was packed, is no trouble: the
-// Change Dump goes on, although such a list has nothing that can be had.
+// A resource may be deleted after its Change List was closed, and before that was packed. The Change
+// Dump goes on, although such a list has no content.
 func TestDeletedBeforeItsListIsPacked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, notifier.Config{ChangeListEntries: 2}, dump.Config{})

@@ -25,7 +25,7 @@ const (
 	Refused Reason = "refused"
 	// Unreachable: its server cannot be asked, answers 5xx, or breaks off, again and again.
 	Unreachable Reason = "unreachable"
-	// Differs: what came has not the length or hash that the set has, and no newer event says so.
+	// Differs: the content has not the length or hash of the set, and no newer event explains that.
 	Differs Reason = "differs"
 	// Changing: the file did not rest while it was read, again and again.
 	Changing Reason = "changing"
@@ -70,8 +70,8 @@ type Content struct {
 	Size int64
 	// Type, LastMod and Encoding describe it as in an entry. Empty: what the set has.
 	Type, LastMod, Encoding string
-	// Own: the Source knows that this is the resource as it is now, whatever was told of it. A
-	// file is; the answer of a server must match what was told.
+	// Own: the Source knows that this is the resource as it is now, for any earlier description. A file
+	// is; the answer of a server must match its description.
 	Own bool
 	// Check is called when all was read: an error means that it was not one state. Nil: none.
 	Check func() error

@@ -10,22 +10,25 @@
 //	      ▼                                         for good)
 //	   410 when dropped
 //
-// What it guarantees: a generation is served when all its packages are durable, and never changes.
-// What was being made when a process was killed is gone on with: the plan and the finished packages
-// stay, everything else is removed. Every manifest is true of its package: hash and length are those
-// of what was packed, also where a resource has changed since the snapshot. Content that a server
-// sends must match what the set has, then or now. What cannot be had is left out, logged and
-// counted; a dump that would lack more than half is not announced. A package has at most
-// Config.PackageBytes, unless it has one member only. Memory does not grow with packages, content or
-// sets: content over 256 KB goes through a file.
+// # Guarantees
 //
-// What it does not: it has no content of the past. A Change Dump has of each resource what it was
-// when the list was packed, soon after it was closed. It makes no Indexes: a Resource Dump
-// that needs more than 50,000 packages is refused, and the Change Dump drops its oldest parts.
+// A generation is served when all its packages are durable, and never changes. After a kill an
+// unfinished generation goes on: the plan and the finished packages stay, everything else is removed.
+// Every manifest is true of its package: hash and length are those of the packed content, also where a
+// resource has changed since the snapshot. Content from a server must match the set, then or now.
+// Missing content is left out, logged and counted; a dump that would lack more than half is not
+// announced. A package has at most Config.PackageBytes, unless it has one member only. Memory does not
+// grow with packages, content or sets: content over 256 KB goes through a file.
 //
-// In a set that is archived (notifier.Archivable) a Resource Dump now and then, and each generation
-// of changes, stay at addresses of their own: the same files, by hard links.
+// # Limits
 //
-// cmd/notifier connects it: package notifier has the addresses and the journal, package directory
-// is the Source of watched sets.
+// It has no content of the past. A Change Dump has each resource's content at the time of packing,
+// soon after its list was closed. It makes no Indexes: a Resource Dump that needs more than 50,000
+// packages is refused, and the Change Dump drops its oldest parts.
+//
+// In a set that is archived (notifier.Archivable) a Resource Dump now and then, and each generation of
+// changes, stay at addresses of their own: the same files, by hard links.
+//
+// cmd/notifier connects it: package notifier has the addresses and the journal, package directory is
+// the Source of watched sets.
 package dump

@@ -89,7 +89,7 @@ func TestResourceDump(t *testing.T) {
 	}
 }
 
-// A package has at most so many bytes and entries; what is larger has one to itself.
+// A package has at most so many bytes and entries; a larger member has a package to itself.
 func TestPackageLimits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, notifier.Config{}, dump.Config{PackageBytes: 1 << 20, PackageEntries: 40})
@@ -126,8 +126,8 @@ func TestPackageLimits(t *testing.T) {
 	}
 }
 
-// What has changed since the snapshot is packed as it is, and the manifest says so (open checks it);
-// what is gone is left out, logged and counted.
+// A resource that has changed since the snapshot is packed as it is now, and the manifest agrees (open
+// checks it); a missing one is left out, logged and counted.
 func TestChangedSinceTheSnapshot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, notifier.Config{}, dump.Config{})
@@ -265,8 +265,7 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// Documents whose addresses are others than before have another entity tag: who asks by the one of
-// before is sent them.
+// Documents with new addresses have another entity tag: a request with the old tag gets them.
 func TestOtherAddresses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, notifier.Config{ChangeListEntries: 1}, dump.Config{})

@@ -21,8 +21,8 @@ type Dumps struct {
 	log  *slog.Logger
 	room *room
 	sets map[string]*site
-	// making has a slot for one Resource Dump, packaging one for a part of a Change Dump: what is
-	// made at a time bounds memory and the disk.
+	// making has a slot for one Resource Dump, packaging one for a part of a Change Dump: the slots bound
+	// memory and disk space.
 	making, packaging chan struct{}
 	pause             time.Duration // firstPause; tests set it
 	// finished is called with each generation that was made. It is for tests.
@@ -112,12 +112,12 @@ func knows(ctx context.Context, store notifier.Store, name string) error {
 		return fmt.Errorf("dump %s: %w", name, err)
 	}
 	for range all {
-		break // what was begun is let go
+		break // unfinished work is dropped
 	}
 	return nil
 }
 
-// Run makes dumps until ctx ends. What is being made then is gone on with at the next start.
+// Run makes dumps until ctx ends. The next start goes on with an unfinished one.
 func (d *Dumps) Run(ctx context.Context) error {
 	var g errgroup.Group
 	for _, s := range d.sets {

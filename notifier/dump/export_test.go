@@ -28,7 +28,7 @@ func OpenBy(ctx context.Context, transport http.RoundTripper, loc string) (*Cont
 	return newFetcher(&Config{Transport: transport}).Open(ctx, &payload.Entry{Loc: loc})
 }
 
-// ZipMember is one member of a ZIP of any size, whose content nobody writes.
+// ZipMember is one member of a ZIP of any size, whose content is never written.
 type ZipMember struct {
 	Name         string
 	Size, Packed int64

@@ -39,7 +39,7 @@ func newFetcher(cfg *Config) *fetcher {
 			Redirects: maxRedirects, Lead: fetch.StayAtServer,
 		},
 		userAgent: cfg.UserAgent,
-		// Failures alone pause no host: whoever makes the dump stops after many in a row.
+		// Failures alone pause no host: the maker of the dump stops after many in a row.
 		hosts: fetch.Hosts{PerHost: perHost, MaxPause: longestAsked},
 	}
 }
@@ -82,7 +82,7 @@ func (f *fetcher) ask(ctx context.Context, u *url.URL, e *payload.Entry) (*http.
 		return nil, err
 	}
 	r.Header.Set("User-Agent", f.userAgent)
-	// Length and hash are told of the representation in that coding (core §7).
+	// The described length and hash are those of the representation in that coding (core §7).
 	r.Header.Set("Accept-Encoding", "identity")
 	if coding(e.Encoding) != "" {
 		r.Header.Set("Accept-Encoding", e.Encoding)
@@ -121,7 +121,7 @@ func (b *fetchedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// mediaType is a Content-Type without its parameters; empty where it is none.
+// mediaType is a Content-Type without its parameters; empty if it is invalid.
 func mediaType(header string) string {
 	kind, _, err := mime.ParseMediaType(header)
 	if err != nil || !strings.Contains(kind, "/") {
@@ -139,7 +139,7 @@ func lastModified(header string) string {
 	return at.UTC().Format("2006-01-02T15:04:05Z")
 }
 
-// coding is a content coding; empty where it is none, or identity.
+// coding is a content coding; empty for an invalid one, or identity.
 func coding(header string) string {
 	const most = 100
 	plain := func(c rune) bool {

@@ -31,7 +31,7 @@ func (s *oneDead) Open(ctx context.Context, e *payload.Entry) (*dump.Content, er
 	return texts{}.Open(ctx, e)
 }
 
-// resources tells the notifier of resources of a host.
+// resources gives the notifier resources of a host.
 func (a *archived) resources(host string, n int) {
 	a.t.Helper()
 	var all []notifier.Event

@@ -52,8 +52,8 @@ type maker struct {
 	out      *packageWriter
 	in       map[string]place // changes only: where the content of a resource is in the package
 	scratch  []byte
-	offset   int64 // of the plan: what is before is in finished packages
-	consumed int64 // of the plan: what is before is in the package that is being put together, too
+	offset   int64 // of the plan: everything before is in finished packages
+	consumed int64 // of the plan: everything before is in the package that is being put together, too
 	last     time.Time
 	from     time.Time // of the package
 	row      int       // unreachable in a row
@@ -114,7 +114,7 @@ func (m *maker) run(ctx context.Context) (*generation, error) {
 	return m.gen, nil
 }
 
-// enough returns an error if the dump has less than half of its content. What was deleted since does
+// enough returns an error if the dump has less than half of its content. Resources deleted since do
 // not count as missing. A part of the Change Dump waits for its content for Config.Every at most, as
 // the parts behind it wait, too.
 func (m *maker) enough() error {

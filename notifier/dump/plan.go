@@ -37,7 +37,7 @@ type plan struct {
 	At      time.Time `json:"at,omitzero"`
 	From    time.Time `json:"from,omitzero"`
 	Until   time.Time `json:"until,omitzero"`
-	// Entries are those of the file, Content the bytes that they have by what is told of them.
+	// Entries are those of the file, Content the bytes that they have by their descriptions.
 	Entries int   `json:"entries"`
 	Content int64 `json:"content"`
 }

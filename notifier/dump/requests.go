@@ -13,7 +13,7 @@ import (
 
 // requests are those for a Resource Dump.
 type requests struct {
-	urgent chan struct{} // holds one token: somebody waits
+	urgent chan struct{} // holds one token: a request waits
 
 	mu        sync.Mutex
 	waiting   []chan outcome // guarded by mu
@@ -77,7 +77,7 @@ func (r *requests) answer(o outcome) {
 type Answer struct {
 	Progress
 	Done bool `json:"done"`
-	// At is the moment of the dump, Error why there is none.
+	// At is the moment of the dump, Error the reason for its absence.
 	At    time.Time `json:"at,omitzero"`
 	Error string    `json:"error,omitempty"`
 }

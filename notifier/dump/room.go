@@ -118,8 +118,8 @@ func (r *room) remove(name string) error {
 	return nil
 }
 
-// sizeOf returns the bytes of all files below a name; 0 where nothing is there. What may not be looked
-// into, such as lost+found, is none of ours.
+// sizeOf returns the bytes of all files below a name; 0 for a missing one. Unreadable directories,
+// such as lost+found, belong to others.
 func sizeOf(name string) (size int64, err error) {
 	err = filepath.WalkDir(name, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {

@@ -33,7 +33,7 @@ const (
 // progressEvery is how often a request for a dump is answered with how far that has come.
 const progressEvery = time.Second
 
-// site serves the dumps of a set, and tells those who make them what happens there.
+// site serves the dumps of a set, and informs their makers of requests.
 type site struct {
 	*shelf
 	resources *resourceDump

@@ -88,8 +88,8 @@ func (s *shelf) load(ctx context.Context) error {
 	return nil
 }
 
-// loadKind loads the generations of a kind. It removes those that are of no use: what is not whole
-// and cannot be resumed, and what is of a time that the journal has not seen.
+// loadKind loads the generations of a kind. It removes useless ones: those that are not whole and
+// cannot be resumed, and those of a time that the journal has not seen.
 func (s *shelf) loadKind(kind Kind, last time.Time) (all []*generation, _ error) {
 	found, err := moments.List(s.dirOf(kind))
 	if err != nil {

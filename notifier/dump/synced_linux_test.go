@@ -28,7 +28,7 @@ func TestDirectoryOfASet(t *testing.T) {
 		t.Fatal(a.Error)
 	}
 	events := make([]byte, 1<<16)
-	n, _ := unix.Read(fd, events) // an error says that there is none
+	n, _ := unix.Read(fd, events) // an error means no events
 	for events = events[:max(n, 0)]; len(events) > 0; {
 		name := int(binary.NativeEndian.Uint32(events[12:]))
 		if name == 0 { // the directory itself, and not one in it

@@ -118,7 +118,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// look tells those who wait for a text that is there; mu is held.
+// look wakes those who wait for a text that has come; mu is held.
 func (b *lockedBuffer) look() {
 	for text, there := range b.awaited {
 		if bytes.Contains(b.buf.Bytes(), []byte(text)) {
@@ -229,7 +229,7 @@ func entry(name, text string, change payload.Change) notifier.Event {
 
 func hashOf(text string) string { return fmt.Sprintf("sha-256:%x", sha256.Sum256([]byte(text))) }
 
-// put gives a resource its content, and tells of it.
+// put gives a resource its content, and announces it.
 func (w *world) put(name, text string, change payload.Change) {
 	w.t.Helper()
 	if change == payload.Deleted {

@@ -263,7 +263,7 @@ func testSnapshots(t *testing.T, at Place) {
 	}
 }
 
-// testReadOnce: what is not read, or not to its end, holds up nothing.
+// testReadOnce: an unread or partly read view holds up nothing.
 func testReadOnce(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
@@ -419,7 +419,7 @@ func testImportDiffers(t *testing.T, at Place) {
 	}
 }
 
-// testImportTold: where somebody may have the Resource List of before, an import is told by events.
+// testImportTold: where a client may have the Resource List of before, an import becomes events.
 func testImportTold(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
@@ -469,7 +469,7 @@ func testImportTwice(t *testing.T, at Place) {
 	wantResources(t, j, "a", "1:")
 }
 
-// testImportLeft: what was not sealed has changed nothing.
+// testImportLeft: an import without a Seal has changed nothing.
 func testImportLeft(t *testing.T, at Place) {
 	j := at()
 	open(t, j, "a", noon)
@@ -532,8 +532,7 @@ func testImportResumed(t *testing.T, at Place) {
 	}
 }
 
-// testEventsDuringImport: an event that comes until the end of an import is later than
-// what is imported.
+// testEventsDuringImport: an event before the end of an import is later than the imported state.
 func testEventsDuringImport(t *testing.T, at Place) {
 	for name, whole := range map[string]bool{"not whole": false, "whole": true} {
 		j := at()

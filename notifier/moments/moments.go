@@ -60,8 +60,8 @@ type Found struct {
 	Whole bool // Finish was called
 }
 
-// List returns the directories in dir that are named for a moment, oldest first. If dir does not
-// exist there are none.
+// List returns the directories in dir that are named for a moment, oldest first. It is empty if dir
+// does not exist.
 func List(dir string) (all []Found, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -119,10 +119,10 @@ func respond[A any](a *api, w http.ResponseWriter, r *request, ask func(Service)
 	return writeJSON(w, http.StatusOK, answer, err)
 }
 
-// refuse answers with an error, and tells the log what is none of the client's.
+// refuse answers with an error, and logs one that is not the client's.
 func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
-		return // nobody is there
+		return // the client is gone
 	}
 	p := problemOf(err)
 	if p.Status == http.StatusInternalServerError {
@@ -132,7 +132,7 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p.write(w)
 }
 
-// pathOf is the path as the table has it: an ID in it is none of the log's.
+// pathOf is the path as the table has it, so that IDs stay out of the log.
 func pathOf(r *http.Request) string {
 	if matched := mux.CurrentRoute(r); matched != nil {
 		if path, err := matched.GetPathTemplate(); err == nil {

@@ -83,7 +83,7 @@ func (a *api) remove(w http.ResponseWriter, r *request) error {
 	return writeEmpty(w, desk.Remove(r.Context(), id, reason))
 }
 
-// printable tells text without control characters.
+// printable reports whether a text has no control characters.
 func printable(text string) bool {
 	for _, r := range text {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {

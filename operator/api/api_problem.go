@@ -36,8 +36,8 @@ func wrong(parameter, detail string) Problem {
 	return p
 }
 
-// errorTable maps what a Desk returns to a status. What is not in it is 500, and its text is
-// the log's alone.
+// errorTable maps the errors of a Desk to a status. Any other error is 500, and its text goes only to
+// the log.
 var errorTable = []struct {
 	err    error
 	status int

@@ -24,8 +24,8 @@ import (
 // maxText bounds a parameter that is text or a URL, bytes. No topic is longer.
 const maxText = 2048
 
-// query reads the parameters of a request, strictly: what is not known or not understood is
-// an error and never passed over. The first error stands.
+// query reads the parameters of a request, strictly: an unknown or unreadable one is an error and
+// never passed over. The first error stands.
 type query struct {
 	values url.Values
 	err    error

@@ -76,11 +76,11 @@ func (a *api) sources(w http.ResponseWriter, r *request) error {
 	})
 }
 
-// VersionResponse tells whom one speaks to.
+// VersionResponse names the program that answers.
 type VersionResponse struct {
 	Version string `json:"version"`
-	// Publishers is who may publish: open, everybody; registered, Sources that are. It is
-	// not told where a command answers that has opened the store itself.
+	// Publishers is open, for all clients, or registered, for registered Sources. It is empty where a
+	// command answers that has opened the store itself.
 	Publishers string `json:"publishers,omitempty"`
 }
 
@@ -88,7 +88,7 @@ func (a *api) version(w http.ResponseWriter, _ *request) error {
 	return writeJSON(w, http.StatusOK, VersionResponse{Version: a.Version, Publishers: a.Publishers}, nil)
 }
 
-// LevelResponse is the least level of log lines, asked or told.
+// LevelResponse is the least level of log lines, read or set.
 type LevelResponse struct {
 	Level string `json:"level"` // debug, info, warn or error
 }

@@ -51,7 +51,7 @@ func (h *fixture) send(t *testing.T, line, body string, header ...string) (*http
 	return h.do(t, req)
 }
 
-// What is asked comes to the desk as it was meant.
+// Questions reach the desk as they were meant.
 func TestQuestionsReachTheDesk(t *testing.T) {
 	h := newFixture(t, nil)
 	id := someID.String()
@@ -82,7 +82,7 @@ func TestQuestionsReachTheDesk(t *testing.T) {
 	}
 }
 
-// What is wrong with a request is told by its name, and the desk is not asked.
+// An error names the wrong part of a request, and the desk is not asked.
 func TestRequestsAreReadStrictly(t *testing.T) {
 	h := newFixture(t, nil)
 	id, long := someID.String(), strings.Repeat("x", 3000)
@@ -294,7 +294,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
-// What is heard is streamed as it comes; when the client goes, the listening ends.
+// Heard notifications are streamed as they come; when the client goes, the listening ends.
 func TestListening(t *testing.T) {
 	h := newFixture(t, nil)
 	h.service.heard = make(chan operator.TestEvent)
@@ -311,7 +311,7 @@ func TestListening(t *testing.T) {
 	<-h.service.stopped
 }
 
-// What goes wrong while somebody listens is an event, and the end.
+// A failure during listening is an event, and the end.
 func TestListeningFails(t *testing.T) {
 	h := newFixture(t, nil)
 	h.service.err = fmt.Errorf("%w: the topic names another hub", operator.ErrConflict)

@@ -17,12 +17,12 @@ import (
 	"carillon/source"
 )
 
-// Auth asks who comes to the listener: programs send the operator's token
-// (Authorization: Bearer TOKEN), browsers log in with it and have a session from then on
-// (sessions). There is one token, and who has it may do everything. A nil Auth asks nobody.
+// Auth checks the clients of the listener. Programs send the operator's token (Authorization: Bearer
+// TOKEN), browsers log in with it and have a session from then on (sessions). There is one token, and
+// its holder may do everything. A nil Auth lets every client in.
 //
-// Health checks, the login and what its page is made of are for everybody; /readyz tells strangers the
-// status alone.
+// Health checks, the login and the files of its page need no token; /readyz gives clients without one
+// the status alone.
 type Auth struct {
 	// Proxies are the networks of proxies that end TLS, whose X-Forwarded-Proto counts. It is
 	// set before the first request.
@@ -121,7 +121,7 @@ func (a *Auth) try(r *http.Request, token string) verdict {
 	return refused
 }
 
-// ours compares a token with that of the hub, in a time that tells nothing.
+// ours compares a token with that of the hub, in a time that reveals nothing.
 func (a *Auth) ours(token string) bool {
 	sent, kept := sha256.Sum256([]byte(token)), a.hash()
 	return subtle.ConstantTimeCompare(sent[:], kept[:]) == 1
@@ -260,7 +260,8 @@ func (a *Auth) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, loginPath, http.StatusSeeOther)
 }
 
-// OwnPath is a path of this listener with its query, or else the first page: a login leads to nobody else's.
+// OwnPath is a path of this listener with its query, or else the first page: a login leads to no other
+// site.
 func OwnPath(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(next, "/") ||

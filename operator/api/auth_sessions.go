@@ -14,7 +14,7 @@ import (
 
 // Bounds of sessions.
 const (
-	// sessionIdle ends a session that nobody uses.
+	// sessionIdle ends an unused session.
 	sessionIdle = 2 * time.Hour
 	// sessionMax ends every session.
 	sessionMax = 24 * time.Hour
@@ -22,9 +22,9 @@ const (
 	maxSessions = 100
 )
 
-// sessions are the browsers that have logged in. They are in memory: a restart ends them.
-// What is kept is a hash of the cookie, so that who looks at memory has no cookie, and looking
-// one up tells nothing by its time.
+// sessions are the browsers that have logged in. They are in memory: a restart ends them. Only a hash
+// of the cookie is kept, so that a look at memory yields no cookie, and a lookup reveals nothing by
+// its time.
 type sessions struct {
 	mu   sync.Mutex
 	byID map[[sha256.Size]byte]*session // guarded by mu, with what is in it
@@ -114,7 +114,7 @@ func (s *sessions) end(cookie string) {
 	delete(s.byID, sha256.Sum256([]byte(cookie)))
 }
 
-// cookieName tells the sessions of several hubs on one machine apart: cookies do not know ports.
+// cookieName separates the sessions of several hubs on one machine: cookies do not know ports.
 func cookieName(r *http.Request) string {
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
 		return "carillon_session_" + strconv.Itoa(local.Port)

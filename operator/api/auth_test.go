@@ -46,7 +46,7 @@ func visit(t *testing.T, h http.Handler, line, form string, header ...string) *h
 	return rec
 }
 
-// Who comes without a token is told what to do, in a way of his own.
+// A client without a token gets advice in its own form.
 func TestStrangersAreTurnedAway(t *testing.T) {
 	token := goodToken
 	var log bytes.Buffer
@@ -165,8 +165,8 @@ func TestCookieWithTLS(t *testing.T) {
 	}
 }
 
-// Behind a proxy that ends TLS the cookie goes nowhere else either. What anybody else says of the
-// way to him counts for nothing.
+// Behind a proxy that ends TLS the cookie goes nowhere else either. Headers about the way of the
+// request count only from that proxy.
 func TestCookieBehindAProxyWithTLS(t *testing.T) {
 	token := goodToken
 	var log bytes.Buffer
@@ -228,8 +228,7 @@ func TestWrongLogin(t *testing.T) {
 	})
 }
 
-// One client's wrong tokens are none of another's, and however many clients there are, they
-// are forgotten.
+// One client's wrong tokens do not count for another, and in any number they are forgotten.
 func TestWrongTokensByClient(t *testing.T) {
 	token := goodToken
 	var log bytes.Buffer

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Bounds on wrong tokens. Nobody guesses a token of 16 bytes; they keep who tries from filling the
-// log. The right token is never counted, and never waits.
+// Bounds on wrong tokens. A token of 16 bytes cannot be guessed; the bounds keep attempts from filling
+// the log. The right token is never counted, and never waits.
 const (
 	// maxWrong wrong tokens may come from one client at once.
 	maxWrong = 10

@@ -23,7 +23,7 @@ const TokenVariable = "HUB_ADMIN_TOKEN"
 // Bounds of the operator's token, bytes.
 const (
 	minToken = 16  // less can be guessed
-	maxToken = 512 // stops a file that is none
+	maxToken = 512 // stops a file of another kind
 )
 
 // lookAtTokenEvery is how often it is looked whether the file has changed, at most.
@@ -78,7 +78,7 @@ func makeToken(file string) error {
 	_, _ = rand.Read(random) // it never fails (crypto/rand)
 	part, err := os.CreateTemp(filepath.Dir(file), ".admin-token-*")
 	if failed, is := errors.AsType[*fs.PathError](err); is {
-		err = failed.Err // the name is none that anybody gave
+		err = failed.Err // the name in it was not the operator's
 	}
 	if err != nil {
 		return fmt.Errorf("%s is not there and cannot be made: %w", file, err)
@@ -94,10 +94,10 @@ func makeToken(file string) error {
 	return nil
 }
 
-// ReadToken is FindToken for whoever asks, and so makes no file; "": there is none.
+// ReadToken is FindToken for a client, and so makes no file; "": no token is set.
 func ReadToken(given, file string, logger *slog.Logger) (string, error) {
 	if _, err := os.Stat(file); file != "" && err != nil {
-		return "", fmt.Errorf("--admin-token-file: %w", err) // none is made for who asks
+		return "", fmt.Errorf("--admin-token-file: %w", err) // a client makes no file
 	}
 	t, err := FindToken(given, file, logger)
 	if err != nil || t == nil {
@@ -114,8 +114,8 @@ func (t *Token) Now() string {
 	return t.current
 }
 
-// look takes a file that has changed; one that is bad is told once, and the token of before
-// stands. The mutex is held.
+// look takes a file that has changed; a bad one is logged once, and the token of before stands. The
+// mutex is held.
 func (t *Token) look() {
 	if t.file == "" || time.Since(t.looked) < lookAtTokenEvery {
 		return

@@ -19,11 +19,11 @@ type Config struct {
 	Warnings func() []string
 	// Metrics is what /metrics gathers.
 	Metrics prometheus.Gatherer
-	// Desk answers the API; nil: nobody answers yet, which is 503.
+	// Desk answers the API; nil: it is not ready yet, which is 503.
 	Service Service
 	// Profiles has the profiles of the process at /debug/pprof/, for go tool pprof.
 	Profiles bool
-	// Pages serves every path that is none of the others; nil: they are not found.
+	// Pages serves every other path; nil: they are not found.
 	Pages http.Handler
 	// Auth asks who comes; nil: everybody is the operator.
 	Auth *Auth
@@ -41,7 +41,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Who may publish to a hub: nobody is asked for a token, or everybody is.
+// The publishers of a hub: every client, or only Sources with a token.
 const (
 	Everybody  = "open"
 	Registered = "registered"

@@ -12,9 +12,9 @@ import (
 	"carillon/subscription"
 )
 
-// Desk answers what operators ask, and does what they say. operator.Desk is one; errors
-// are those of package operator. Its methods may be called from any goroutine. Each change is
-// told to the log, with what it was about.
+// Service answers operators' questions, and carries out their orders. operator.Desk is one; errors are
+// those of package operator. Its methods may be called from any goroutine. Each change is logged, with
+// its object.
 type Service interface {
 	HubService
 	TopicService
@@ -41,8 +41,8 @@ type TopicService interface {
 	Notifications(ctx context.Context, topic string, before delivery.Seq, limit int) (operator.NotificationPage, error)
 	// Notification finds one by its ID. Where topic is empty all logs are looked through.
 	Notification(ctx context.Context, topic string, id uuid.UUID) (operator.NotificationDetail, error)
-	// Trim removes the notifications of a topic before a number, also those that
-	// somebody waits for, who then has a gap.
+	// Trim removes the notifications of a topic before a number, also those that a subscription waits for,
+	// which then has a gap.
 	Trim(ctx context.Context, topic string, before delivery.Seq) (operator.TrimResult, error)
 }
 
@@ -54,7 +54,7 @@ type SubscriptionService interface {
 	Retry(ctx context.Context, id subscription.ID) error
 	// Replay delivers from..last once more; last 0: up to the head.
 	Replay(ctx context.Context, id subscription.ID, from, last delivery.Seq) (operator.Replay, error)
-	// Remove ends a subscription and tells its callback hub.mode=denied with the reason (WebSub §5.2).
+	// Remove ends a subscription and sends its callback hub.mode=denied with the reason (WebSub §5.2).
 	Remove(ctx context.Context, id subscription.ID, reason string) error
 }
 

@@ -23,7 +23,7 @@ type fakeService struct {
 	mu      sync.Mutex
 	err     error  // what everything returns
 	bare    bool   // answers have the fewest fields
-	asked   string // the latest question, or what was told
+	asked   string // the latest question or order
 	heard   chan operator.TestEvent
 	stopped chan struct{} // closed when a Listen ends
 	looked  int           // overviews

@@ -37,7 +37,7 @@ func newFixture(t *testing.T, change func(*api.Config)) *fixture {
 	return h
 }
 
-// bareConfig is a listener's that nobody has a desk for.
+// bareConfig is the Config of a listener without a desk.
 func bareConfig() api.Config {
 	return api.Config{Version: "1", Level: &fakeLevel{"info"}, Metrics: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler)}
 }

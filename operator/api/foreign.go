@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Foreign tells a request that a page of another origin had a browser make. Browsers do not
-// let the page read the answer, but listening changes something, and streams are few.
+// Foreign reports whether a page of another origin made a browser send the request. Browsers do not
+// let that page read the answer, but listening changes something, and streams are few.
 //
-// Browsers say so by Sec-Fetch-Site, to https and loopback only. To others they name the
-// page's origin, which is compared with the host that was asked: no proxy that ends TLS is between.
-// Our own pages always name theirs (Referrer-Policy). A page at another port of this host has the
-// session's cookie sent, too, and can see to it that it is not named: a request with a session
-// that names no page is foreign.
+// Browsers mark such requests by Sec-Fetch-Site, to https and loopback only. To other servers they
+// name the page's origin, which is compared with the requested host: no proxy that ends TLS is
+// between. Our own pages always name theirs (Referrer-Policy). A page at another port of this host has
+// the session's cookie sent, too, and can hide its origin: so a request with a session that names no
+// page is foreign.
 func Foreign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none": // none: the user's own doing

@@ -8,8 +8,8 @@ import (
 	"carillon/operator/api"
 )
 
-// A page of somebody else can lead to a page here, and have nothing else asked: also where the
-// browser does not say whose page it is (plain HTTP on a network) but by the origin.
+// A foreign page can link to a page here, and can make no other request. That holds also where the
+// browser names only the origin (plain HTTP on a network).
 func TestPagesOfOthersAskNothing(t *testing.T) {
 	const elsewhere, here = "http://wiki.example", "http://hub.example:8081"
 	embeds := []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"}

@@ -1,23 +1,22 @@
-// Package api is the operator's listener of a hub: whether the process
-// lives, whether it can accept and deliver, and its metrics.
+// Package api is the operator's listener of a hub: whether the process lives, whether it can accept
+// and deliver, and its metrics.
 //
-// The first line of /readyz is "ready", or there is a line "CHECK: REASON" for
-// each check that failed; lines "warning: …" follow. With Accept:
-// application/json it is one object, {"checks": [{"name", "ready", "error"}],
-// "ready", "warnings"}, without "error" and "warnings" where there are none. With
-// Config.Auth, who sends neither token nor session gets no warnings, and "not ready" for each REASON:
-// both name files and addresses.
+// The first line of /readyz is "ready", or each failed check has a line "CHECK: REASON"; lines
+// "warning: …" follow. With Accept: application/json it is one object, {"checks": [{"name", "ready",
+// "error"}], "ready", "warnings"}, without an empty "error" or "warnings". With Config.Auth, a client
+// without token and session gets no warnings, and "not ready" for each REASON: both name files and
+// addresses.
 //
-// Below /api/v1/ is the JSON API: what a Desk answers, and what it does. Its file for
-// programs is /api/v1/openapi.yaml. The pages (Config.Pages) are a face of the same Desk.
+// Below /api/v1/ is the JSON API: a Desk's answers and actions. Its file for programs is
+// /api/v1/openapi.yaml. The pages (Config.Pages) are a face of the same Desk.
 //
-//	              ┌─ /healthz, /readyz                   for everybody
+//	              ┌─ /healthz, /readyz                   without a token
 //	Handler ── Auth ─┬─ /metrics, /api/v1/…   token or session
-//	                 └─ Config.Pages          (/login and /static/ for everybody)
+//	                 └─ Config.Pages          (/login and /static/ without a token)
 //
-// With Config.Auth it asks who comes; without, everybody who reaches it is the operator, and
-// so cmd/hub binds it to a loopback address then. API alone is for a socket whose file says who
-// may use it.
+// With Config.Auth it checks its clients. Without, every client that reaches it is the operator, so
+// cmd/hub binds it to a loopback address then. API alone is for a socket, whose file permissions
+// decide.
 package api
 
 import (

@@ -49,7 +49,7 @@ func TestReadyzTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A warning is told beside the outcome and does not change it.
+// A warning is beside the outcome and does not change it.
 func TestReadyzTellsWarnings(t *testing.T) {
 	check := api.Check{Name: "store", Ready: func(context.Context) error { return nil }}
 	var warnings []string
@@ -89,8 +89,8 @@ func TestReadyzTellsWarnings(t *testing.T) {
 	}
 }
 
-// Where there is a token, who does not send it is told what load balancers need, and neither warnings
-// nor why a check fails: both name files and addresses.
+// With a token set, a client without it gets the facts that load balancers need. It gets neither
+// warnings nor the reasons of failed checks: both name files and addresses.
 func TestReadyzTellsStrangersTheStatusOnly(t *testing.T) {
 	token, log := goodToken, bytes.Buffer{}
 	cfg := bareConfig()

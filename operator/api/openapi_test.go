@@ -378,7 +378,7 @@ func spoil(c *api.Config, r api.Route, status string) {
 	}
 }
 
-// Who has no token, and who sends too many wrong ones, gets what the file says.
+// Clients without a token, and with too many wrong ones, get the answers in the file.
 func TestRefusalsAreAsTheFileSays(t *testing.T) {
 	for _, r := range api.Routes() {
 		h := newFixture(t, func(c *api.Config) {

@@ -45,7 +45,7 @@ func askFor(t *testing.T, method, address, token string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// Profiles are there where they are wanted, and for nobody else than the operator.
+// Profiles exist where they are wanted, and only for the operator.
 func TestProfiles(t *testing.T) {
 	const token = "a-token-of-the-operator"
 	for _, tt := range []struct {

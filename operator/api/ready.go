@@ -79,7 +79,7 @@ func (h readyz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		_ = json.NewEncoder(w).Encode(
 			report{results, status == http.StatusOK, warnings},
-		) // the client is gone: nobody to tell
+		) // the client is gone: the answer has no reader
 		return
 	}
 	var lines []string

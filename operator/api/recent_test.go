@@ -27,8 +27,8 @@ func (s *recentStore) handler() http.Handler {
 	}})
 }
 
-// However many strangers ask /readyz, the store is asked once a second, and only while
-// somebody asks. Its trouble and the end of it are seen within the second.
+// However many strangers ask /readyz, the store is asked once a second, and only while requests come.
+// Its trouble and the end of it are seen within the second.
 func TestReadyzAsksTheStoreOncePerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var away error

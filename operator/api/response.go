@@ -33,7 +33,7 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusNotFound, "There are /healthz, /readyz, /metrics and /api/v1/ here.")
 }
 
-// writeText answers with a whole body that nobody may keep.
+// writeText answers with a whole body that no cache may keep.
 func writeText(w http.ResponseWriter, status int, contentType string, text []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -68,7 +68,7 @@ func jsonText(answer any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// fill puts empty lists and maps where there are none, in v and all that is in it.
+// fill replaces nil lists and maps by empty ones, in v and all that is in it.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -97,7 +97,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// writeEmpty answers that what was told is done, unless there is an error.
+// writeEmpty answers that an order is carried out, unless there is an error.
 func writeEmpty(w http.ResponseWriter, err error) error {
 	if err == nil {
 		w.Header().Set("Cache-Control", "no-store")

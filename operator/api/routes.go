@@ -41,12 +41,12 @@ func routes() []route {
 	}
 }
 
-// API serves what is below /api/v1/, to whoever reaches it: who may is for Config.Auth
-// with Handler, or for the permissions of a socket.
+// API serves the paths below /api/v1/, to every client that reaches it: Config.Auth with Handler
+// checks clients, or the permissions of a socket do.
 func API(cfg Config) http.Handler {
 	a := &api{Config: cfg, streams: make(chan struct{}, maxStreams)}
 	r := mux.NewRouter()
-	r.UseEncodedPath() // what is escaped is part of a name, and matches none
+	r.UseEncodedPath() // escaped characters belong to a name, and match no route
 	byPath := map[string]operations{}
 	for _, o := range routes() {
 		if byPath[o.path] == nil {
@@ -59,7 +59,7 @@ func API(cfg Config) http.Handler {
 		p := Refusal(
 			http.StatusNotFound, "There is no such path in the API: "+apiRoot+"/openapi.yaml lists what there is.",
 		)
-		p.Parameter = "path" // a program tells it by that from a thing that is not there
+		p.Parameter = "path" // by that a program distinguishes it from a missing thing
 		a.refuse(w, r, p)
 	})
 	return r

@@ -46,7 +46,7 @@ func (a *api) events(w http.ResponseWriter, r *request) error {
 	for {
 		o, err := a.latest.Ask(r.Context(), a.Service, overviewEvery/2, answerWithin)
 		if err := s.sendEvent(event{"overview", o, err}); err != nil {
-			return nil // nobody reads, or may
+			return nil // the reader is gone, or no longer allowed
 		}
 		select {
 		case <-every.C:

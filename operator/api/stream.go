@@ -43,7 +43,7 @@ func streamHeader(w http.ResponseWriter) {
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy that collects would hold it back
 }
 
-// NewStream begins to answer a request with a stream. An error says that nobody reads it.
+// NewStream begins to answer a request with a stream. An error means that the reader is gone.
 func NewStream(w http.ResponseWriter, r *http.Request, auth *Auth) (*Stream, error) {
 	s := &Stream{w, http.NewResponseController(w), func() bool { return auth.May(r) }}
 	streamHeader(w)
@@ -80,9 +80,9 @@ func (s *Stream) Beat() error {
 	return s.write([]byte(": beat\n\n"))
 }
 
-// Feed sends the events that produce makes, until it returns, ctx ends or stopping is closed, or
-// nobody reads any more. It returns after produce did: what that began has ended by then. whole says
-// that nothing was left out but by the end of ctx.
+// Feed sends the events that produce makes, until it returns, ctx ends, stopping is closed, or the
+// reader is gone. It returns after produce did: everything that produce began has ended by then. whole
+// reports that nothing was left out except by the end of ctx.
 func (s *Stream) Feed(ctx context.Context, stopping <-chan struct{},
 	produce func(ctx context.Context, send func(event string, data []byte) bool),
 ) (whole bool) {
@@ -126,7 +126,7 @@ func (s *Stream) Feed(ctx context.Context, stopping <-chan struct{},
 			return true
 		}
 		if err != nil {
-			return false // nobody reads, or may
+			return false // the reader is gone, or no longer allowed
 		}
 	}
 }

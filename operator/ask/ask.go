@@ -1,14 +1,14 @@
-// Package ask is what the commands of an operator do (hub topics, hub show, hub source, …):
-// each asks the API (package api), as the page asks its desk, and prints what it answers.
+// Package ask implements the commands of an operator (hub topics, hub show, hub source, …): each asks
+// the API (package api), as the page asks its desk, and prints the answer.
 //
 //	command ──▶ Client ─┬─ AtListener   the hub at an operator's listener (--admin-url)
 //	                    ├─ AtSocket     the hub that has the store open
 //	                    └─ Here         a store that no hub has open, or a Redis: this process
 //	                                    answers, by the same handlers
 //
-// Which of them is asked, and what is opened for it, is for cmd/hub to say: a Call has it. The
-// fields of a command are its arguments and flags, with the tags by which cmd/hub reads
-// them. What is printed with --json is the API's answer.
+// cmd/hub decides which of them is asked, and opens it: a Call has it. The fields of a command are its
+// arguments and flags, with the tags by which cmd/hub reads them. With --json the output is the API's
+// answer.
 package ask
 
 import (
@@ -42,7 +42,7 @@ type Part int
 // The parts of a store.
 const (
 	Everything Part = iota // also its subscriptions, which are read first
-	Settings               // who may publish, the level of log lines
+	Settings               // the publishers, and the level of log lines
 )
 
 // Call is what a command works with.
@@ -119,8 +119,8 @@ func checkLimit(limit int) error {
 	return nil
 }
 
-// pages asks for one page after the other, by the parameter that says where one begins. show is
-// called with each and returns where the next begins; "": there is none.
+// pages asks for one page after the other, by the parameter with the beginning of a page. show is
+// called with each and returns where the next begins; "": it was the last.
 func (f *pageFlags) pages(ask func(after string, limit int) (next string, err error)) (next string, err error) {
 	limit := f.Limit
 	if f.All {
@@ -188,9 +188,8 @@ type sureFlags struct {
 // sureHelp is in the help of commands with sureFlags.
 const sureHelp = "On a terminal it asks whether it is meant, unless --yes says so; elsewhere it needs --yes."
 
-// sure asks on a terminal whether it is meant. Elsewhere nobody can be asked, and it was
-// meant only with --yes: what cannot be undone does not happen by a script that was not
-// written for it.
+// sure asks for confirmation on a terminal. Elsewhere only --yes confirms: a script that was not
+// written for it does nothing that cannot be undone.
 func (f *sureFlags) sure(call Call, what string) error {
 	switch {
 	case f.Yes:
@@ -210,7 +209,7 @@ func (f *sureFlags) sure(call Call, what string) error {
 	return errors.New("nothing was done")
 }
 
-// IsTerminal reports whether a stream is a terminal, where somebody can be asked.
+// IsTerminal reports whether a stream is a terminal, where a person can answer.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

@@ -27,7 +27,7 @@ const (
 	// maxAnswer is the largest answer that is read, bytes. It stops who is asked and is no hub.
 	maxAnswer  = 64 << 20
 	maxProblem = 16 << 10 // of an error's document, bytes
-	maxRest    = 1 << 20  // what is read of an answer that nobody wants, so that its connection can be kept
+	maxRest    = 1 << 20  // bytes read from an unwanted answer, so that its connection can be kept
 )
 
 // Client asks a hub, or a store that this process has opened as if it were one. Close it.
@@ -35,12 +35,12 @@ type Client struct {
 	Online  bool   // a running hub answers
 	Version string // of who answers, legible
 
-	publishers string // who may publish to it (api.Config.Publishers); "": that is not known
+	publishers string // its publishers (api.Config.Publishers); "": unknown
 
 	shared   bool   // the store is one that hubs may work on beside the command
-	listener bool   // it is asked at a listener that somebody named, which may be another
+	listener bool   // it is asked at a listener that the user named, which may be another
 	base     string // the API's URL
-	token    string // the operator's; "": none is sent
+	token    string // the operator's; "": no token is sent
 	client   *http.Client
 	close    func() error
 }
@@ -95,7 +95,7 @@ func InProcess(
 	go func() { _ = srv.Serve(ln); close(closed) }() // it ends with Close
 	c := newClient(inside, ln.dial, nil)
 	c.shared, c.close = shared, func() error {
-		_ = srv.Close() // nobody asks any more
+		_ = srv.Close() // no request comes any more
 		<-closed
 		return end()
 	}
@@ -117,7 +117,7 @@ func newClient(hub string, dial dialer, secure *tls.Config) *Client {
 	}
 }
 
-// greeted learns who answers. Where nobody does it closes the Client.
+// greeted learns the server's identity. Without an answer it closes the Client.
 func (c *Client) greeted(ctx context.Context) (*Client, error) {
 	var who api.VersionResponse
 	if _, err := c.read(ctx, "/version", &who); err != nil {
@@ -146,8 +146,8 @@ func (c *Client) read(ctx context.Context, path string, out any) (json.RawMessag
 	return c.do(ctx, http.MethodGet, path, nil, out)
 }
 
-// do asks for path, below the API's root, with in as JSON, if it is not nil. It returns the answer
-// as it came, {} where there is none, and in out, if that is not nil.
+// do asks for path, below the API's root, with in as JSON, if it is not nil. It returns the answer's
+// body, {} for an empty one, and decodes it into out, if that is not nil.
 func (c *Client) do(ctx context.Context, method, path string, in, out any) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -205,7 +205,7 @@ func (c *Client) Stream(ctx context.Context, method, path string, in any) (io.Re
 
 // refused is what an answer says that is an error.
 func (c *Client) refused(resp *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // what was read is told
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // the part that was read is printed
 	var p api.Problem
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch said := kind == "application/problem+json" && json.Unmarshal(text, &p) == nil; {

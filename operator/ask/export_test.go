@@ -1,6 +1,6 @@
 package ask
 
-// What is printed, for tests of how.
+// The output, for tests of its form.
 var (
 	Table, Row, Short, Size, Moment = table, row, short, size, moment
 	Quoted, Query                   = quoted, query

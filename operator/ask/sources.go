@@ -40,7 +40,7 @@ func (*SourceAdd) Help() string {
 // Validate refuses what the hub would refuse.
 func (f *SourceAdd) Validate() error {
 	if f.Name == "" || len(f.Prefixes) == 0 {
-		return nil // what is missing is told as that
+		return nil // a missing one has an error of its own
 	}
 	_, _, err := source.New(f.Name, f.Prefixes, time.Now())
 	return err
@@ -119,7 +119,7 @@ type sourceChange struct {
 	call Call
 	name string
 	// Of who was asked, once the change is made:
-	publishers string // who may publish (api.Config.Publishers); "": that is not known
+	publishers string // the publishers (api.Config.Publishers); "": unknown
 	shared     bool
 }
 
@@ -158,8 +158,8 @@ func (c *sourceChange) from() string {
 	return " from now on"
 }
 
-// warnOpen says what Sources mean to a hub that lets everybody publish. Who may publish to a hub
-// that was not asked, because it does not run or shares a Redis, is not known.
+// warnOpen explains Sources at a hub that lets every client publish. The publishers of a hub that was
+// not asked, because it does not run or shares a Redis, are unknown.
 func warnOpen(stderr io.Writer, publishers string) {
 	switch publishers {
 	case api.Registered:

@@ -16,12 +16,12 @@ import (
 	"carillon/operator"
 )
 
-// How people are told what the API says.
+// The API's answers as text.
 
 // table is aligned columns.
 func table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-// row writes a row. A cell is foreign text: what is no printable character is not printed.
+// row writes a row. A cell is foreign text: unprintable characters are left out.
 func row(w io.Writer, cells ...any) {
 	for i, cell := range cells {
 		if i > 0 {
@@ -76,7 +76,7 @@ func span(d time.Duration) string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// dash is text, or - where there is none.
+// dash is text, or - for an empty one.
 func dash(text string) string {
 	if text == "" {
 		return "-"

@@ -104,7 +104,7 @@ func TestAttemptsForPeople(t *testing.T) {
 	}
 }
 
-// A loss is told once, with its reason.
+// A loss is printed once, with its reason.
 func TestCoverageIsToldOnce(t *testing.T) {
 	const silent, left = "process b did not answer: no answer in time", "nobody answered for 32 of the 64 shards"
 	for want, c := range map[string]operator.Coverage{
@@ -140,7 +140,7 @@ func TestJSONIsLegible(t *testing.T) {
 	}
 }
 
-// What cannot be undone is asked for on a terminal alone.
+// Only a terminal asks before an action that cannot be undone.
 func TestSure(t *testing.T) {
 	var out bytes.Buffer
 	if err := ask.Sure(true, ask.Call{Stdin: strings.NewReader(""), Stderr: &out}, "All goes"); err != nil || out.Len() > 0 {

@@ -1,6 +1,6 @@
-// Package offline has what operators ask of a store that no hub works on: its subscriptions are
-// seen, and nothing is delivered. What is told to be done is in the store when Close returns, and
-// done when a hub runs.
+// Package offline answers operators for a store without a running hub: its subscriptions are seen, and
+// nothing is delivered. An order is in the store when Close returns, and is carried out when a hub
+// runs.
 package offline
 
 import (
@@ -45,7 +45,7 @@ type nobody struct{}
 // Send is not called: no attempt starts.
 func (nobody) Send(context.Context, *send.Attempt) send.Outcome { return send.Outcome{} }
 
-// Remove is not called either: nobody says 410.
+// Remove is not called either: no callback answers 410.
 func (nobody) Remove(context.Context, subscription.Subscription) (bool, error) {
 	return false, errors.New("no hub runs")
 }
@@ -106,7 +106,7 @@ func (t *reader) Gained(ctx context.Context, tenure delivery.Tenure) error {
 // headsAtOnce is how many heads are read in one call.
 const headsAtOnce = 1000
 
-// readHeads tells the dispatcher what there is to get.
+// readHeads gives the dispatcher the heads of the logs.
 func (d *Deliveries) readHeads(ctx context.Context, log delivery.Reader) error {
 	for some := range slices.Chunk(d.Topics(), headsAtOnce) {
 		heads, err := log.Heads(ctx, some)
@@ -120,7 +120,7 @@ func (d *Deliveries) readHeads(ctx context.Context, log delivery.Reader) error {
 	return nil
 }
 
-// TopicCounts counts by the positions: the dispatcher has woken nobody.
+// TopicCounts counts by the positions: the dispatcher has woken no subscription.
 func (d *Deliveries) TopicCounts(ctx context.Context) ([]report.TopicCount, error) {
 	byTopic := map[string]*report.TopicCount{}
 	err := d.Each(ctx, "", func(one report.Standing) bool {

@@ -89,7 +89,7 @@ func TestPictures(t *testing.T) {
 				}
 			}
 		}
-		tab.Errors() // some pages have a status that the console tells of
+		tab.Errors() // some pages have a status that the console reports
 	}
 }
 
@@ -198,7 +198,7 @@ func everyViewFits(t *testing.T, tab *browsertest.Tab, d *fakeService) {
 		}
 		wrong := tab.Errors()
 		if name == "wrong" && len(wrong) == 1 && strings.Contains(wrong[0], "status of 400") {
-			continue // the console tells of the status
+			continue // the console reports the status
 		}
 		for _, e := range wrong {
 			t.Errorf("%s: %s", name, e)
@@ -216,7 +216,7 @@ func overviewGoesOn(t *testing.T, b *browsertest.Browser, d *fakeService) {
 	tab.Do(chromedp.Click(chromedp.CSS("#live summary")), chromedp.WaitVisible(chromedp.CSS("#live-numbers table")))
 	d.change(func() { d.overview.Counts.Subscriptions = 77_001 })
 	tab.See("77 001")
-	tab.Do(chromedp.WaitVisible(chromedp.CSS("#live-numbers table"))) // what was opened stays open
+	tab.Do(chromedp.WaitVisible(chromedp.CSS("#live-numbers table"))) // an opened part stays open
 	tab.Do(chromedp.Click(chromedp.ID("pause")), chromedp.WaitVisible(chromedp.CSS("#pause[aria-pressed=true]")))
 	d.change(func() { d.overview.Counts.Subscriptions = 88_001 })
 	tab.Do(chromedp.Click(chromedp.ID("pause")))

@@ -47,10 +47,10 @@ type tick struct {
 	Label string
 }
 
-// hover is a stretch of the chart that tells its values.
+// hover is a stretch of the chart that shows its values.
 type hover struct{ X, Width, Text string }
 
-// values is one line's numbers, of the same length as the steps; NaN: there is none.
+// values is one line's numbers, of the same length as the steps; NaN: a missing one.
 type values struct {
 	class, name string
 	at          []float64
@@ -218,7 +218,7 @@ func rates(class, name string, steps []operator.Step, of func(operator.Step) int
 	return v
 }
 
-// levels are numbers as they are; missing reports which are none.
+// levels are plain numbers; missing reports the steps without one.
 func levels(
 	class, name string, steps []operator.Step, of func(operator.Step) float64, missing func(operator.Step) bool,
 ) values {

@@ -76,7 +76,7 @@ func TestNextAttemptOfMissing(t *testing.T) {
 	}
 }
 
-// What is not remembered of attempts is not shown as never tried.
+// A forgotten attempt is not shown as never tried.
 func TestHolesAreTold(t *testing.T) {
 	d := newFixture()
 	for _, s := range d.subs {
@@ -112,7 +112,7 @@ func TestConnectionsAreShown(t *testing.T) {
 	}
 }
 
-// A hub that shares its store with nobody has one process, which needs no name.
+// A hub that does not share its store has one process, which needs no name.
 func TestOneProcessHasNoName(t *testing.T) {
 	d := newEmpty()
 	s := newFixture().subs[0]
@@ -150,7 +150,7 @@ func TestSubscriptionsOfOneHost(t *testing.T) {
 	}
 }
 
-// A trim that not every process was told of says so, and leads nowhere.
+// The page of a trim that did not reach every process names that, and leads nowhere.
 func TestTrimThatNotAllAreToldOf(t *testing.T) {
 	d := newTroubled()
 	rec := post(t, pages(d), "/topic/trim", url.Values{"topic": {d.topics[9].Topic}, "before_seq": {"110"}})
@@ -161,7 +161,7 @@ func TestTrimThatNotAllAreToldOf(t *testing.T) {
 	}
 }
 
-// Who replays is told which numbers there are, and who trims how many wait.
+// The form of a replay names the possible numbers, and that of a trim how many wait.
 func TestFormsTellTheNumbers(t *testing.T) {
 	d := newFixture()
 	s := d.subs[0]

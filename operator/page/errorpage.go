@@ -48,7 +48,7 @@ var errorPages = []struct {
 	}},
 }
 
-// errorPageOf makes a trouble of an error; nil: nobody foresaw it.
+// errorPageOf makes an error page of an error; nil for an unforeseen one.
 func errorPageOf(err error) *errorPage {
 	if t, ok := errors.AsType[*errorPage](err); ok {
 		return t

@@ -37,7 +37,7 @@ type fakeService struct {
 	sources  []operator.Source
 	missing  operator.Coverage
 	err      error    // what every question gets
-	did      []string // what was done
+	did      []string // the orders
 	heard    []operator.TestEvent
 	checked  []operator.Checked
 	now      time.Time

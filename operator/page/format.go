@@ -122,7 +122,7 @@ func two(a int, unitA string, b int, unitB string) string {
 	return fmt.Sprintf("%d %s %d %s", a, unitA, b, unitB)
 }
 
-// relative tells a time by its distance from now. static/page.js does the same.
+// relative formats a time by its distance from now. static/page.js does the same.
 func relative(t time.Time) string {
 	d := time.Since(t)
 	switch {
@@ -134,7 +134,7 @@ func relative(t time.Time) string {
 	return "now"
 }
 
-// soon is relative for what is to come: what is due is now.
+// soon is relative for the future: a due time is now.
 func soon(t time.Time) string {
 	if time.Until(t) <= 0 {
 		return "now"
@@ -213,7 +213,7 @@ func classText(class string) string {
 
 func stateText(state string) string { return strings.ReplaceAll(state, "_", " ") }
 
-// outcomeText says why somebody has not got a notification.
+// outcomeText states why a subscription lacks a notification.
 func outcomeText(outcome string) string {
 	switch outcome {
 	case "pending":

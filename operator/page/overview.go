@@ -22,7 +22,7 @@ type overview struct {
 	Failed   int // attempts, in all of the series
 	Minutes  []minute
 	Shards   []shard
-	New      bool // nobody has subscribed and nothing was published yet
+	New      bool // the hub has no subscriptions and no publications yet
 	Level    string
 	Levels   []string
 }
@@ -45,7 +45,7 @@ type minute struct {
 // shard is one square of the map.
 type shard struct {
 	Number int
-	Owner  int // the place of the process in the list; -1: nobody answered for it
+	Owner  int // the place of the process in the list; -1: no process answered for it
 }
 
 // newOverview makes of the Desk's answer what is drawn.

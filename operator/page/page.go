@@ -1,20 +1,20 @@
-// Package page is the operator's page: what a Desk answers, as HTML that works without
-// JavaScript and needs nothing from anywhere else.
+// Package page is the operator's page: a Desk's answers, as HTML that works without JavaScript and
+// needs nothing from anywhere else.
 //
 //	/  /topics  /topic  /notification  /subscriptions  /subscription/{id}  /sources  /listen  /check
-//	/find         what somebody pasted: an ID, a topic or a part of a name
+//	/find         a pasted text: an ID, a topic or a part of a name
 //	/live         the parts of the overview that change, as server-sent events
-//	/listen/live  what a test callback hears, likewise
-//	/check/live   what a check finds, likewise
+//	/listen/live  the notifications of a test callback, likewise
+//	/check/live   the findings of a check, likewise
 //	/log-level    takes the level of this process's log lines
-//	/login        the form to sign in by; /static/ is for who has not
+//	/login        the form to sign in by; /static/ needs no session either
 //
-// Each change is a page that says what will happen, and whose form posts to its own
-// address. Who is allowed to see a page is for package api to say (api.Auth), which also
-// takes what /login posts, a token and where to go next, and what posts to /logout.
+// Each change is a page that states the effect, and whose form posts to its own address. Package api
+// (api.Auth) checks the clients of the pages. It also takes the posts to /login, a token and where to
+// go next, and those to /logout.
 //
-// What is shown is foreign text for the most part. It goes through html/template only, and
-// a policy for the browser (CSP) lets nothing run or load that is not a file of this package.
+// The pages show mostly foreign text. It goes through html/template only, and a policy for the browser
+// (CSP) lets nothing run or load that is not a file of this package.
 package page
 
 import (
@@ -41,11 +41,11 @@ type Config struct {
 	Service api.Service
 	// Version is that of the program.
 	Version string
-	// Open tells that everybody may publish, registered or not.
+	// Open reports that every client may publish, registered or not.
 	Open bool
 	// Level is changed on the overview; nil: it cannot be.
 	Level api.Level
-	// Auth knows who has signed in; nil: nobody needs to.
+	// Auth knows the signed-in clients; nil: no sign-in is needed.
 	Auth *api.Auth
 	// Every is how often live parts are looked at again; 0: 2 s.
 	Every time.Duration
@@ -84,7 +84,7 @@ type asset struct {
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// handler writes a page, or returns why there is none.
+// handler writes a page, or returns an error in its place.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
 // page puts the headers of every answer on, bounds the question, and shows an error as a page.
@@ -117,7 +117,7 @@ type sheet struct {
 	Error *errorPage
 	Body  any
 	// The rest is for show to say.
-	Done    string // what was just done, in a sentence
+	Done    string // the completed action, in a sentence
 	Version string
 	SignOut bool
 	Assets  map[string]asset
@@ -145,8 +145,8 @@ func (p *renderer) show(w http.ResponseWriter, r *http.Request, view string, s s
 	_, _ = w.Write(legible.HTML(page.Bytes())) // the client is gone
 }
 
-// errorPageFor returns the trouble of an error, nil of none. An error that is not foreseen goes to
-// the log, and the page does not show it.
+// errorPageFor returns the error page of an error, nil without one. An unforeseen error goes to the
+// log, and the page does not show it.
 func (p *renderer) errorPageFor(r *http.Request, err error) *errorPage {
 	if t := errorPageOf(err); t != nil || err == nil {
 		return t
@@ -207,5 +207,5 @@ func (a asset) URL(name string) string { return "/static/" + name + "?v=" + a.et
 // Asset is the address of an asset.
 func (s sheet) Asset(name string) string { return s.Assets[name].URL(name) }
 
-// errGone: there is nobody to answer.
+// errGone: no client is left to answer.
 var errGone = errors.New("the client is gone, or has signed out")

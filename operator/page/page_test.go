@@ -115,7 +115,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// What was entered wrong is said beside the form, which keeps it, and nothing is done.
+// A wrong entry is explained beside the form, which keeps it, and nothing is done.
 func TestChangesRefused(t *testing.T) {
 	d := newFixture()
 	h := pages(d)
@@ -149,7 +149,7 @@ func TestChangesRefused(t *testing.T) {
 	}
 }
 
-// A page of somebody else can neither post nor listen.
+// A foreign page can neither post nor listen.
 func TestPagesOfOthersDoNothing(t *testing.T) {
 	d := newFixture()
 	h := pages(d)
@@ -176,8 +176,8 @@ func TestPagesOfOthersDoNothing(t *testing.T) {
 	}
 }
 
-// An error of the Desk has its status and its advice on the page where it happens, and one
-// that nobody foresaw shows nothing from inside.
+// An error of the Desk has its status and its advice on the page where it happens, and an unforeseen
+// one shows nothing from inside.
 func TestErrorsOfTheDesk(t *testing.T) {
 	d := newFixture()
 	h := pages(d)

@@ -94,7 +94,7 @@ func (p *Pages) routes() http.Handler {
 // ServeHTTP serves a page.
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
 
-// find leads to what somebody pasted into the box of every page.
+// find leads to the page of a text pasted into the box of every page.
 func (p *Pages) find(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := ask(r)
 	defer cancel()

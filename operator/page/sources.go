@@ -61,7 +61,7 @@ func (p *sourcePages) showSources(w http.ResponseWriter, r *http.Request, v sour
 	if wrong == nil {
 		wrong = err
 	}
-	// A token that was made is shown, whatever else there is to say.
+	// A new token is shown, beside any error.
 	if wrong != nil && v.Made == nil {
 		s.Error = p.errorPageFor(r, wrong)
 	}

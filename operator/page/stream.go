@@ -20,8 +20,8 @@ type stream struct {
 // maxStream is how long a stream lasts. The page asks anew.
 const maxStream = time.Hour
 
-// open begins a stream. Where a page of somebody else asks, there is none: what it costs,
-// and what a test callback subscribes to, is for operators to say.
+// open begins a stream. A foreign page gets none: operators decide about its cost, and about the
+// subscriptions of a test callback.
 func (p *renderer) open(w http.ResponseWriter, r *http.Request) (*stream, error) {
 	if api.Foreign(r) {
 		return nil, &errorPage{Status: http.StatusForbidden, Title: "A page of another origin may not listen here"}

@@ -162,7 +162,7 @@ func (p *subscriptionPages) replay(w http.ResponseWriter, r *http.Request, sub o
 	}
 	ctx, cancel := ask(r)
 	defer cancel()
-	if topic, err := p.desk.Topic(ctx, sub.Topic); err == nil && topic.First <= topic.Head { // without it the numbers are not told
+	if topic, err := p.desk.Topic(ctx, sub.Topic); err == nil && topic.First <= topic.Head { // without it the numbers are left out
 		c.Says = append(
 			c.Says, fmt.Sprintf("The log of its topic has %s to %s.", number(topic.First), number(topic.Head)),
 		)

@@ -18,7 +18,7 @@ type topicList struct {
 	operator.TopicPage
 	Contains string
 	Failing  bool
-	More     string // the query of the next page; "": there is none
+	More     string // the query of the next page; "" on the last one
 	First    string // that of the first; "": this is it
 	Filtered bool
 }

@@ -39,10 +39,9 @@ type Listener struct {
 	name string
 }
 
-// Listen makes the socket. The lock of the directory is held, so one that is
-// there was left behind. No other user can connect at any moment, whatever the umask
-// is and whoever may look into the directory: the socket is made in a directory of
-// its own, and moves when its mode is right.
+// Listen makes the socket. The lock of the directory is held, so an existing one was left behind. No
+// other user can connect at any moment, for any umask and any permissions of the directory: the socket
+// is made in a directory of its own, and moves when its mode is right.
 func (p Location) Listen() (*Listener, error) {
 	hidden, err := os.MkdirTemp(p.Dir, "control.*"+p.Scratch) // mode 0700
 	if err != nil {
