@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The sink's sockets never block, so that the scheduler need not be told of its calls:
-// they are most of what it costs.
+// The sink's sockets never block, so that its calls need not go through the scheduler: they are most
+// of its cost.
 
 func readFD(fd int, p []byte) (int, error) { return call(syscall.SYS_READ, fd, p) }
 

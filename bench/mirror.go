@@ -113,8 +113,8 @@ func (m *mirroring) end() {
 
 func (m *mirroring) watched() string { return filepath.Join(m.dir, "watched") }
 
-// source makes the files, and starts a hub and their notifier. It returns when that has a dump of
-// all files; it makes the first by itself, and nobody measures that.
+// source makes the files, and starts a hub and their notifier. It returns when that has a dump of all
+// files; it makes the first by itself, unmeasured.
 func (m *mirroring) source(ctx context.Context) error {
 	for i := range m.plan.mirrored {
 		if err := writeFile(filepath.Join(m.watched(), file(i)), textOf(i, fileBytes)); err != nil {

@@ -75,7 +75,7 @@ func (p people) export(ctx context.Context, name string) error {
 type register struct {
 	delivery.Cursors
 	people
-	shards [subscription.Shards][]int // who is in each
+	shards [subscription.Shards][]int // the members of each
 	now    time.Time
 }
 

@@ -12,8 +12,8 @@ var goalPublishes = atLeast(
 	0.3, "publishes/s, 64 publishers on 64 topics ÷ synced 1 KB appends/s of the bare store with 64 writers", "",
 )
 
-// publishers has many publish at once, each to a topic of its own that nobody
-// subscribes to, in turn with as many that write to the bare store.
+// publishers has many publish at once, each to a topic of its own without subscriptions, in turn with
+// as many that write to the bare store.
 func publishers(ctx context.Context, e *env) error {
 	e.report.section("Publishing by many")
 	e.report.note("%d publishers over HTTP, a topic each, %d bytes, ÷ %d writers to the bare store: "+
@@ -119,8 +119,8 @@ func (p *manyPublishers) compare(ctx context.Context) (s speeds, err error) {
 	return s, err
 }
 
-// together has n of them do the same again and again, each on its own, and tells
-// how often a second it was done.
+// together has n of them do the same again and again, each on its own, and returns how often a second
+// it was done.
 func together(ctx context.Context, n int, d time.Duration, do func(i int) error) (perSecond float64, err error) {
 	var done atomic.Int64
 	var failed atomic.Pointer[error]

@@ -24,7 +24,7 @@ const connBuffer = 16 << 10
 type quick struct {
 	tally *tally
 	buf   []byte
-	r, w  int    // what is read and not used yet
+	r, w  int    // the part that is read and not used yet
 	body  int    // bytes of the request's body that are still to come
 	out   []byte // answers to be written
 	err   error

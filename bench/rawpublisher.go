@@ -19,7 +19,7 @@ type rawPublisher struct {
 	raw     syscall.RawConn
 	request []byte
 	buf     []byte // of the answer
-	got     int    // what is there of it
+	got     int    // its bytes so far
 	sent    bool
 	err     error
 	wanted  func(fd uintptr) bool // step, as a value once and for all

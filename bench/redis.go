@@ -27,8 +27,8 @@ type redisServer struct {
 	stop    func()
 }
 
-// startRedis starts a redis-server in the directory. Where there is none
-// installed the error is exec.ErrNotFound.
+// startRedis starts a redis-server in the directory. The error is exec.ErrNotFound if it is not
+// installed.
 func startRedis(ctx context.Context, dir string) (*redisServer, error) {
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {

@@ -64,8 +64,8 @@ func (s *sink) plain(conn *net.TCPConn) {
 	}
 }
 
-// converse answers one request that quick left. rest is what was read of it already, and then
-// what was read of the next.
+// converse answers one request that quick left. rest is the part of it that was read already, and then
+// the part of the next.
 func (s *sink) converse(conn net.Conn, rest []byte) ([]byte, error) {
 	read := bytes.NewReader(rest)
 	in := bufio.NewReader(io.MultiReader(read, conn))

@@ -79,8 +79,8 @@ func request(path string, bodyBytes int) string {
 		path, bodyBytes, strings.Repeat("x", bodyBytes))
 }
 
-// What comes in pieces, in one with others, or larger than the buffer is counted
-// once, and each is answered.
+// A request that comes in pieces, in one with others, or larger than the buffer is counted once, and
+// each is answered.
 func TestSinkCounts(t *testing.T) {
 	for _, bodyBytes := range []int{0, 1, stampSize - 1, 1024, connBuffer - 200, connBuffer, 5*connBuffer + 3} {
 		for _, piece := range []int{7, 1000, connBuffer, 1 << 20} {
@@ -140,7 +140,7 @@ func TestSinkAnswers(t *testing.T) {
 	}
 }
 
-// What is held is answered by the release, and after that at once.
+// A held request is answered by the release, and later ones at once.
 func TestSinkHolds(t *testing.T) {
 	s, address := startSink(t)
 	held, other := dial(t, address), dial(t, address)

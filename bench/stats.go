@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// quantile returns the exact quantile of the figures, which it sorts; NaN if there are none.
+// quantile returns the exact quantile of the figures, which it sorts; NaN for no figures.
 func quantile(of []float64, q float64) float64 {
 	if len(of) == 0 {
 		return math.NaN()

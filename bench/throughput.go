@@ -123,8 +123,8 @@ func (e *env) settled(ctx context.Context, before int64, rounds []map[string]usa
 	return nil
 }
 
-// reportThroughput reports the median of each figure, and the median of the
-// ratios that each round gives by itself: what was slow in a round was slow for all.
+// reportThroughput reports the median of each figure, and the median of the ratios that each round
+// gives by itself: a slow round was slow for all.
 func (e *env) reportThroughput(field []contestant, rounds []map[string]usage, redis *busyHub) {
 	e.report.section("Deliveries per second, and CPU for each")
 	e.report.note("%d callbacks on one host, %d bytes, %d rounds of %d deliveries (of the net/http loop: %d), medians. Hub: durable, in order, signed with sha256. "+

@@ -271,8 +271,8 @@ func (c *tlsContestant) stop() {
 	}
 }
 
-// round posts once to each callback. It measures also in the time to settle after that: then a
-// hub saves positions, and opens connections that nobody waits for.
+// round posts once to each callback. It measures also in the time to settle after that: then a hub
+// saves positions, and opens connections that no request waits for.
 func (c *tlsContestant) round(ctx context.Context, settle time.Duration) (u tlsUsage, err error) {
 	cpu, err := processCPU(c.pid)
 	if err != nil {

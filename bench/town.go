@@ -45,7 +45,7 @@ func (t *town) callback(host int, path string, i int) string {
 	return "http://" + t.hosts[host] + path + strconv.Itoa(i)
 }
 
-// refusing is the i-th callback on a host of the town, at a port where nobody listens.
+// refusing is the i-th callback on a host of the town, at a port without a listener.
 func (t *town) refusing(host, i int) string {
 	ip, _, _ := strings.Cut(t.hosts[host], ":")
 	return "http://" + ip + ":1" + pathCallback + strconv.Itoa(i)

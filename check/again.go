@@ -161,7 +161,7 @@ func (w *walk) isOther(ctx context.Context, d *document) bool {
 	return hex.EncodeToString(digest.Sum(nil)) != d.sum
 }
 
-// validator is what tells one version of a document from another.
+// validator is the text by which versions of a document differ.
 func validator(h http.Header) string {
 	if tag := h.Get("ETag"); tag != "" {
 		return "ETag " + quote(tag)

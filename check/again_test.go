@@ -171,7 +171,7 @@ func TestLimitsBetweenRounds(t *testing.T) {
 	}
 }
 
-// What is read again takes the memory of what it replaces.
+// A document that is read again takes the memory of the one it replaces.
 func TestMemoryOfRounds(t *testing.T) {
 	look := func(memory int, before func(*site)) check.Summary {
 		s := newSite(t)

@@ -52,8 +52,8 @@ func (j *setJudge) judgeSets() {
 	}
 }
 
-// judgeDumped compares Resource Lists with Resource Dumps. What has changed between the two may
-// be in one alone.
+// judgeDumped compares Resource Lists with Resource Dumps. A resource that has changed between the two
+// may be in one alone.
 func (j *setJudge) judgeDumped(s *set) {
 	if s.resources.read == 0 || s.dumped.read == 0 || s.resources.at.IsZero() ||
 		s.dumped.at.IsZero() {
@@ -79,7 +79,7 @@ func (j *setJudge) judgeMissing(s *set, in, other *covered, here, there string) 
 	}
 }
 
-// judgeTold: changes that are told elsewhere are in the Change List.
+// judgeTold: changes that other documents announce are in the Change List.
 func (j *setJudge) judgeTold(s *set, in *covered, here string) {
 	if len(in.where) == 0 || s.changes.from.IsZero() || in.from.Before(s.changes.from) {
 		return

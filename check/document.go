@@ -202,7 +202,7 @@ type lead struct {
 	// at is where in from the lead is.
 	at    place
 	depth int
-	// archived: an archive leads there, so that it tells of another time.
+	// archived: an archive leads there, so that it is of another time.
 	archived bool
 	set      string // the Capability List of the target's set, empty if that is unknown
 }
@@ -312,7 +312,7 @@ func (d *document) serves(l *lead) bool {
 	return d != nil && (d.pack == nil || d.pack.told == l.claim())
 }
 
-// lists says what an entry of the document is; ok is false where it is none that leads on.
+// lists returns the role of an entry of the document; ok is false where it does not lead on.
 func (d *document) lists(e *listed) (r role, ok bool) {
 	switch capability := d.head.Capability; {
 	case d.isIndex():

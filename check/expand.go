@@ -132,7 +132,7 @@ func (f *frontier) push(l lead) {
 	}
 }
 
-// lead queues where ref in a document leads. What is no web address is passed over: the document
+// lead queues the target of ref in a document. Anything but a web address is passed over: the document
 // rules judge it.
 func (f *frontier) lead(d *document, r role, ref string, at place, from *lead) *lead {
 	to := d.resolve(ref)

@@ -84,7 +84,7 @@ func TestUnpackedTogether(t *testing.T) {
 	}
 }
 
-// endless writes a document that never ends, until nobody reads it any more.
+// endless writes a document that never ends, until the reader stops.
 func endless(head, again string) http.HandlerFunc {
 	again = strings.Repeat(again, 1+10_000/len(again))
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -231,7 +231,7 @@ func TestHostileSites(t *testing.T) {
 	}
 }
 
-// Findings without end are counted, and not told for ever.
+// Findings without end are counted, and not reported for ever.
 func TestManyFindings(t *testing.T) {
 	s := newSite(t)
 	var index strings.Builder
@@ -325,7 +325,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// What was read is not compared any more when the caller has given up.
+// Documents that were read are not compared any more when the caller has given up.
 func TestGivenUpBeforeJudging(t *testing.T) {
 	s := newSite(t)
 	s.edit("a/resourcelist.xml", `<rs:md at="2026-01-05T00:05:00Z"`, `<rs:md at="2026-01-05T00:06:00Z"`)
@@ -401,7 +401,7 @@ func TestSiteInTrouble(t *testing.T) {
 	}
 }
 
-// A server whose certificate is not trusted is told from others, with what helps.
+// A server with an untrusted certificate gets a finding of its own, with the remedy.
 func TestUntrustedCertificate(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
@@ -475,7 +475,7 @@ func TestNoPlaceForPackages(t *testing.T) {
 	}
 }
 
-// What is remembered, and what gzip files unpack to, has bounds too.
+// Memory, and the unpacked size of gzip files, have bounds too.
 func TestLimitsOfWhatIsListed(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -68,7 +68,7 @@ func (j *judge) judgeArrival(a *arrival) {
 		return
 	}
 	if d.broken || d.known && l.set != "" && j.setAt(d.set) != j.setAt(l.set) {
-		j.breaks(l.set) // what was read belongs to another set, or something is missing
+		j.breaks(l.set) // the read documents belong to another set, or something is missing
 	}
 	j.links.judge(l, d)
 }

@@ -211,7 +211,7 @@ func (j *linkJudge) judgeTopic(l *lead, d *document) {
 	}
 }
 
-// judgeWellKnown: what is at the well-known address is a Source Description (core 6.3.2).
+// judgeWellKnown: the document at the well-known address is a Source Description (core 6.3.2).
 func (j *linkJudge) judgeWellKnown(l *lead, d *document) {
 	switch {
 	case d.err != nil || d.status/100 == 5: // Run returns it

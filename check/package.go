@@ -32,8 +32,8 @@ func (pr *packageReader) readPackage(ctx context.Context, d *document, a *answer
 	d.pack = p
 	file, err := os.CreateTemp(pr.cfg.Dir, "carillon-check-")
 	if err == nil {
-		// What has no name is gone with the process, however that ends. Where an open file
-		// cannot be removed, it is when it is closed.
+		// A file without a name is gone with the process, however that ends. Where an open file cannot be
+		// removed, it is when it is closed.
 		_ = os.Remove(file.Name())
 		defer os.Remove(file.Name())
 		defer file.Close()
@@ -70,7 +70,7 @@ func (pr *packageReader) readPackage(ctx context.Context, d *document, a *answer
 	pr.judgeZIP(ctx, d, zip, l)
 }
 
-// take copies a package into a file, and notes what is otherwise than told.
+// take copies a package into a file, and records deviations from its description.
 func (p *packaged) take(file io.Writer, a *answer) (err error) {
 	p.length, p.differ, err = p.told.compare(file, a)
 	return err

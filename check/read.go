@@ -112,8 +112,8 @@ func (rd *reader) keep(d *document, e *payload.Entry) {
 	d.entries = append(d.entries, listed{*cloned(e), d.count})
 }
 
-// notADocument reports what should be a document and is none. What was named as a place, or as
-// a site's first page, may be a page: its links are remembered.
+// notADocument reports anything else in the place of a document. A named place, or a site's first
+// page, may be a page: its links are remembered.
 func (rd *reader) notADocument(d *document, l *lead, err error, body io.Reader) {
 	if rd.limited(err, d.place(""), d.base) {
 		return

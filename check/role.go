@@ -22,8 +22,8 @@ const (
 	roleCount
 )
 
-// roles are the roles: what leads there, as the beginning of a sentence, and the rule that is
-// broken where nothing is there. Of a start there is none.
+// roles are the roles: the link that leads there, as the beginning of a sentence, and the rule that is
+// broken if nothing is there. A start has neither.
 var roles = [roleCount]struct {
 	name    string
 	missing ruleID

@@ -101,13 +101,13 @@ func sharePart(a, b *document) bool {
 // isRead reports whether the document is one of this round.
 func (r *round) isRead(d *document) bool { return slices.Contains(r.documents, d) }
 
-// partOf is one part of an index, one package of a dump or one document of an archive, with
-// what is known of its times: by the entry, or else by the part or the manifest itself.
+// partOf is one part of an index, one package of a dump or one document of an archive, with its known
+// times: by the entry, or else by the part or the manifest itself.
 type partOf struct {
 	*listed
 	d *document // nil if it was not read
 	span
-	// told: the index says the times, and so the document rules judge them.
+	// The times stand in the index, and so the document rules judge them.
 	told bool
 }
 
@@ -167,8 +167,8 @@ type set struct {
 	broken bool
 	// documents are those that were read of it.
 	documents []*document
-	// told are the intervals of its Change Lists, by their beginnings. An open one ends with
-	// the last that can be seen of it.
+	// The intervals of its Change Lists, by their beginnings. An open one ends with its last visible
+	// change.
 	told []payload.Interval
 }
 
@@ -192,7 +192,7 @@ type covered struct {
 	where map[string]sight
 	// at is of what moment a snapshot is, the earliest of all parts.
 	at time.Time
-	// from and until are what changes are told of.
+	// from and until are the interval of the announced changes.
 	from, until time.Time
 	// knows is up to when an open document has all changes, as far as that can be seen: it has
 	// a change of that time, or was written then.

@@ -213,7 +213,7 @@ func (sm *samples) lookAtLinks(ctx context.Context, s *sampled) {
 		}
 		at := s.d.of(&s.listed, fmt.Sprintf("/rs:ln[%d]", i+1))
 		told := claim{link.Length, link.Hash, link.Type, link.Encoding}
-		if link.Rel == payload.RelDuplicate { // what is said of the resource holds of it too (core 14.2)
+		if link.Rel == payload.RelDuplicate { // the resource's description holds for it too (core 14.2)
 			told.length, told.hash = cmp.Or(told.length, s.Length), cmp.Or(told.hash, s.Hash)
 		}
 		got, err := sm.lookAtLink(ctx, link.Rel, to, told)

@@ -27,7 +27,7 @@ import (
 // NAME} for what a file has.
 type site struct {
 	t     *testing.T
-	files map[string]string // by path, without the first slash; what is not filled in is
+	files map[string]string // by path, without the first slash; missing ones are filled in
 	// packs are the entries of each package, in their order: a name, and the file with the content.
 	packs map[string][]packed
 	// headers are what answers have besides, or "" for a header that they must not have.
@@ -112,7 +112,7 @@ func (s *site) open() {
 	s.fillIn() // dumps, which name packages
 }
 
-// fillIn fills in what is told of files that are there.
+// fillIn fills in the descriptions of existing files.
 func (s *site) fillIn() {
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
 		for of, content := range s.files {

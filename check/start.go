@@ -138,7 +138,7 @@ func (w *walk) robots(ctx context.Context, at *url.URL) {
 	}
 	defer a.close()
 	if a.status != http.StatusOK {
-		return // nobody must have one
+		return // it is optional
 	}
 	d := &document{served: served{uri: at.String(), base: a.uri}}
 	found, _ := weblink.Sitemaps(a.body)

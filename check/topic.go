@@ -20,9 +20,8 @@ type topics struct {
 	hubs map[string]bool // hubs that were asked
 }
 
-// readTopic reads what is at a topic: the latest notification, or nothing (CN 4.1). The rules
-// of notifications are those of payload.ValidateNotification; what is only recommended the
-// Inspector says.
+// readTopic reads the document at a topic: the latest notification, or nothing (CN 4.1).
+// payload.ValidateNotification has the rules of notifications; the Inspector has the recommendations.
 func (t *topics) readTopic(d *document, a *answer, l *lead) {
 	if a.status != http.StatusOK {
 		return
@@ -46,7 +45,7 @@ func (t *topics) readTopic(d *document, a *answer, l *lead) {
 	a.body.Reset(bytes.NewReader(body))
 	t.readDocument(d, a, l)
 	if t.sum.Errors > before || d.other || !d.isChannel() && l.role == roleStart {
-		return // the same would be told again, or it is something else
+		return // the same would be reported again, or it is something else
 	}
 	_, err = payload.ValidateNotification(bytes.NewReader(body))
 	if invalid, ok := errors.AsType[*payload.Invalid](err); ok {
@@ -132,7 +131,7 @@ func (t *topics) judgeOneSelf(d *document, method string, self []string) {
 		quote(self[0]), quote(self[1]))
 }
 
-// maxHubs is how many hubs are asked: whoever writes a document could name any server as one.
+// maxHubs is how many hubs are asked: a document could name any server as one.
 const maxHubs = 10
 
 // lookAtHubs asks the hubs of a topic, each once.

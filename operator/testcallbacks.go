@@ -22,7 +22,7 @@ import (
 	"carillon/subscription"
 )
 
-// The callbacks of listeners are at a name that can never exist (RFC 6761 §6.4). So none is a
+// The callbacks of listeners are at a name that can never exist (RFC 6761 §6.4). So they are not a
 // stranger's, and a leftover one causes no request and no connection.
 const (
 	// ListenOrigin is what the URLs of the hub's own test callbacks begin with, before a slash

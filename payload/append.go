@@ -25,10 +25,9 @@ const (
 // ErrInterval: an interval does not go from an earlier to a later time.
 var ErrInterval = errors.New("the interval must go from an earlier to a later time between the years 0 and 9999")
 
-// AppendEntry appends the url element of e, a change, which must be Valid and have a
-// Datetime, and a line end. LastMod and the other fields are written as they
-// are told; NormalizeDatetime brings a time to UTC. The error is a *FieldError,
-// and dst is returned as it was.
+// AppendEntry appends the url element of e, a change, which must be Valid and have a Datetime, and a
+// line end. LastMod and the other fields are written unchanged; NormalizeDatetime brings a time to
+// UTC. The error is a *FieldError, and dst is returned as it was.
 func AppendEntry(dst []byte, e *Entry) ([]byte, error) { return e.append(dst, ofChange) }
 
 // AppendResource appends the url element of a resource of a Resource List (core

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// isSpace tells the white space characters of XML 1.0 §2.3.
+// isSpace recognizes the white space characters of XML 1.0 §2.3.
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // trimSpace cuts white space from the start of b.
@@ -39,7 +39,7 @@ func (s *scanner) charData() (tokenKind, error) {
 		return 0, err
 	}
 	run := s.buf[s.pos : s.pos+n]
-	if n == 1 && run[0] == '\n' { // what stands between most tags
+	if n == 1 && run[0] == '\n' { // as between most tags
 		s.text = run
 		s.consume(n)
 		return tokenText, nil
@@ -204,7 +204,7 @@ func (s *scanner) checkChars(b []byte) error {
 	return nil
 }
 
-// plain tells that all eight bytes are in 0x20 to 0x7F.
+// plain reports whether all eight bytes are in 0x20 to 0x7F.
 func plain(x uint64) bool {
 	const low, high = 0x2020202020202020, 0x8080808080808080
 	return ((x-low)|x)&high == 0
@@ -219,7 +219,7 @@ func cutName(b []byte) (name, rest []byte) {
 	return b[:n], b[n:]
 }
 
-// splitName splits a qualified name; ok tells that its parts are proper.
+// splitName splits a qualified name; ok reports whether its parts are proper.
 func splitName(name []byte) (prefix, local []byte, ok bool) {
 	local = name
 	if i := bytes.IndexByte(name, ':'); i >= 0 {

@@ -14,8 +14,8 @@ var ErrDatetime = errors.New("not a W3C Datetime")
 // with microseconds, so that equal lengths sort as text does (core §7).
 const datetimeFormat = "2006-01-02T15:04:05.000000Z"
 
-// FormatDatetime returns t in UTC with microseconds; what is finer is cut off.
-// The year of t must be between 0 and 9999.
+// FormatDatetime returns t in UTC with microseconds; finer parts are cut off. The year of t must be
+// between 0 and 9999.
 func FormatDatetime(t time.Time) string { return t.UTC().Format(datetimeFormat) }
 
 // ParseDatetime reads a W3C Datetime of any of its six precisions: a year, a
@@ -29,10 +29,9 @@ func ParseDatetime(s string) (time.Time, error) {
 	return w.time, nil
 }
 
-// NormalizeDatetime returns a W3C Datetime as the same instant in UTC: with
-// seconds and "Z", and its fraction as told, digit for digit. A value without a
-// time of day (YYYY, YYYY-MM, YYYY-MM-DD) names no instant and stays as told.
-// The error is ErrDatetime.
+// NormalizeDatetime returns a W3C Datetime as the same instant in UTC: with seconds and "Z", and its
+// fraction digit for digit. A value without a time of day (YYYY, YYYY-MM, YYYY-MM-DD) names no instant
+// and stays unchanged. The error is ErrDatetime.
 func NormalizeDatetime(s string) (string, error) {
 	w, ok := scanDatetime(s)
 	switch {

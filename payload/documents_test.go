@@ -216,7 +216,7 @@ func TestChannelIsFound(t *testing.T) {
 	}
 }
 
-// unlined is an entry without its line, as somebody wrote it.
+// unlined is an entry without its line, in its first form.
 func unlined(e payload.Entry) payload.Entry {
 	e.Line = 0
 	return e

@@ -169,7 +169,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestReadManifests reads the paths of bitstreams, as told: without a slash as well (reading X-8).
+// TestReadManifests reads the paths of bitstreams, unchanged: without a slash as well (reading X-8).
 func TestReadManifests(t *testing.T) {
 	for name, want := range map[string]string{
 		"core-18-resourcedump-manifest.xml": "/resources/res1 /resources/res2",

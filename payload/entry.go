@@ -61,8 +61,8 @@ type Entry struct {
 	// Capability says what Loc is: "change-notification", "capabilitylist", …
 	// It stands in Capability Lists and Source Descriptions (core §8, §9).
 	Capability string
-	// From and Until are what an entry of an index covers, as told; At and Completed
-	// are when it was taken (core §7).
+	// From and Until are the covered interval of an entry of an index, in the document's words; At and
+	// Completed are when it was taken (core §7).
 	From, Until, At, Completed string
 }
 

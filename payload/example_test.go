@@ -135,7 +135,7 @@ func ExampleReadNotification() {
 	// updated https://source.example/a
 }
 
-// A hub tells a notification from other content, and says what a near miss lacks.
+// A hub recognizes a notification, and states the missing part of a near miss.
 func ExampleRecognize() {
 	const doc = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
         xmlns:rs="http://www.openarchives.org/rs/terms/"><rs:md from="2026-03-01"/></urlset>`

@@ -57,7 +57,7 @@ func WebURI(s string) (known, escapes bool) { return webURI(s) }
 // CheckWebURI is what the rules say of a URI of the web.
 func CheckWebURI(s string) string { return check(s, true, webURIRule) }
 
-// Known tells for each field what the quick look says of s, and what the rules say.
+// Known returns for each field the verdict of the quick look on s, and that of the rules.
 func Known(s string) map[string][2]bool {
 	return map[string][2]bool{
 		"hash":     {isHash(s), check(s, true, hashRule) == ""},

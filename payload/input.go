@@ -67,8 +67,8 @@ func (in *input) inToken(err error) error {
 	return err
 }
 
-// more reads on. What is in the buffer from pos stays; everything before it is
-// given up. It returns errEnd when there is no more.
+// more reads on. The buffer from pos on stays; everything before it is given up. It returns errEnd at
+// the end.
 func (in *input) more() error {
 	if in.eof {
 		return errEnd
@@ -103,8 +103,7 @@ func (in *input) more() error {
 	return io.ErrNoProgress
 }
 
-// countLines brings line up to pos. It is put off until the bytes are given up or somebody
-// wants to know.
+// countLines brings line up to pos. It is put off until the bytes are given up or a caller needs it.
 func (in *input) countLines() { in.countTo(in.pos) }
 
 func (in *input) countTo(pos int) {

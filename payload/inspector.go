@@ -178,7 +178,7 @@ func (i *Inspector) judgeHeadTimes(h *Header) {
 	}
 }
 
-// told reports whether the document has an rs:md that says something.
+// told reports whether the document has an rs:md with content.
 func (h *Header) told() bool {
 	return h.Capability != "" || h.From != "" || h.Until != "" || h.At != "" || h.Completed != ""
 }
@@ -240,8 +240,7 @@ func (i *Inspector) judgeShape(s *shape) {
 	}
 }
 
-// judgeExtremes judges the datetimes by the first and the last: the interval may be
-// told after them.
+// judgeExtremes judges the datetimes by the first and the last: the interval may stand after them.
 func (i *Inspector) judgeExtremes() {
 	if from := i.head.from; !from.IsZero() && i.oldest.entry > 0 && i.oldest.Before(from) {
 		i.now = i.oldest
@@ -253,8 +252,8 @@ func (i *Inspector) judgeExtremes() {
 	}
 }
 
-// datetime judges a time that is told: k is the kind for what is none, the one after k for
-// what differs from the form that core §7 recommends.
+// datetime judges a time of the document: k is the kind for an invalid one, the one after k for a form
+// other than core §7 recommends.
 func (i *Inspector) datetime(k oddity, name, told string) (at time.Time) {
 	if told == "" {
 		return at

@@ -307,7 +307,7 @@ func TestExampleDocuments(t *testing.T) {
 	}
 }
 
-// What is odd in each of many entries is told once, and nothing grows with them.
+// An oddity in each of many entries is reported once, and nothing grows with them.
 func TestInspectorTellsOnce(t *testing.T) {
 	const entries = 2000
 	var doc strings.Builder

@@ -11,10 +11,10 @@ import (
 // Summary is what a change notification says as a whole.
 type Summary struct {
 	Capability string
-	// From and Until stand as told; FromTime and UntilTime are the same as times.
+	// From and Until stand as in the document; FromTime and UntilTime are the same as times.
 	From, Until         string
 	FromTime, UntilTime time.Time
-	// Entries is how many changes it tells.
+	// Entries is how many changes it has.
 	Entries int
 	// Up is the URI of the Capability List, empty if the notification does
 	// not link to it.
@@ -225,7 +225,7 @@ func (j *judge) stopped(err error) error {
 	case errors.Is(err, ErrTooManyEntries), errors.Is(err, ErrTooLarge), errors.Is(err, ErrTooDeep):
 		j.add(clauseCore, "the document is over a limit: %v", err)
 	default:
-		j.found = nil // nobody knows what was not read
+		j.found = nil // the rest was not read
 		return fmt.Errorf("reading a change notification: %w", err)
 	}
 	return err
@@ -256,7 +256,7 @@ func (j *judge) judgeHead() {
 	}
 }
 
-// bound judges an end of the interval and returns it as a time, zero if it is none.
+// bound judges an end of the interval and returns it as a time, zero if it is invalid.
 func (j *judge) bound(name, told string) time.Time {
 	if told == "" {
 		j.add(clauseCN, "%s is missing", name)
@@ -321,8 +321,7 @@ func (j *judge) judgeDatetime(told []byte) {
 	}
 }
 
-// judgeInterval judges the datetimes by their extremes: the interval may be told
-// after them.
+// judgeInterval judges the datetimes by their extremes: the interval may stand after them.
 func (j *judge) judgeInterval() {
 	if from := j.sum.FromTime; !from.IsZero() && j.oldest.entry > 0 && j.oldest.Before(from) {
 		j.add(clauseCore, "entry %d: its datetime is before from", j.oldest.entry)

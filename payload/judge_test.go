@@ -135,7 +135,7 @@ func TestValidateNotificationRefuses(t *testing.T) {
 	}
 }
 
-// All that is found before a document turns out to be broken is told.
+// All findings before a document turns out to be broken are reported.
 func TestViolationsInOrder(t *testing.T) {
 	doc := urlset(`<rs:md capability="change-notification"/><url/>`) + "<!"
 	_, err := payload.ValidateNotification(strings.NewReader(doc))
@@ -211,8 +211,8 @@ func TestIsNotification(t *testing.T) {
 	}
 }
 
-// What stands beyond the first 64 KiB is not looked at, so that a large body of
-// any other kind costs no more than a small one.
+// Content beyond the first 64 KiB is not looked at, so that a large body of any other kind costs no
+// more than a small one.
 func TestIsNotificationIsBounded(t *testing.T) {
 	const limit = 64 << 10
 	doc := urlset(goodHead)

@@ -22,11 +22,11 @@ type Head struct {
 	// indexes of them: the snapshot began then, and ended at Completed. Archives
 	// have no times.
 	At, Completed time.Time
-	// Links must have rel=up, the Capability List. A part of an index has rel=index, and
-	// what has an archive rel=archives; each stands once at most.
+	// Links must have rel=up, the Capability List. A part of an index has rel=index, and a document with
+	// an archive rel=archives; each stands once at most.
 	Links []Link
-	// Orphan lets rel=up be missing: for who serves the changes of a Source that
-	// has not told of its Capability List.
+	// Orphan lets rel=up be missing: for a server of the changes of a Source whose Capability List is
+	// unknown.
 	Orphan bool
 }
 

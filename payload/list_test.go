@@ -156,12 +156,12 @@ func many(l payload.Link, n int) []payload.Link {
 	return links
 }
 
-// An empty list is legal, and a head need not name a Capability List that nobody knows.
+// An empty list is legal, and a head need not name an unknown Capability List.
 func TestAppendHeadAccepts(t *testing.T) {
 	for name, h := range map[string]payload.Head{
 		"empty":  {Capability: payload.CapChangeList, From: start, Until: start, Links: []payload.Link{up}},
 		"orphan": {Capability: payload.CapChangeList, From: start, Orphan: true},
-		// What is compared is what is written.
+		// The written forms are compared.
 		"below a microsecond": {Capability: payload.CapChangeList, From: start.Add(9), Until: start.Add(1), Links: []payload.Link{up}},
 	} {
 		doc, err := payload.AppendHead(nil, h)
@@ -237,7 +237,7 @@ func TestAppendResourceRefuses(t *testing.T) {
 	}
 }
 
-// told is what is read where t was written.
+// told is the read form of t.
 func told(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -245,8 +245,8 @@ func told(t time.Time) string {
 	return payload.FormatDatetime(t)
 }
 
-// What was written reads back the same, of every kind of document; an Inspector has
-// nothing to say of it, and encoding/xml finds it well-formed.
+// A written document reads back the same, for every kind; an Inspector has no findings in it, and
+// encoding/xml finds it well-formed.
 func TestListRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := drawHead(t)

@@ -240,8 +240,8 @@ func (s *scanner) tagEnd() (int, error) {
 	}
 }
 
-// plainTag tells that a ">" behind tag is not inside a value: where all quotes are
-// double ones, and each has its other.
+// plainTag reports whether a ">" behind tag is outside of values: all quotes are double ones, and each
+// has its other.
 func plainTag(tag []byte) bool {
 	return bytes.Count(tag, []byte{'"'})%2 == 0 && bytes.IndexByte(tag, '\'') < 0 &&
 		bytes.IndexByte(tag, '<') < 0

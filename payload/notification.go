@@ -36,7 +36,7 @@ const flushSize = 64 << 10
 type NotificationWriter struct {
 	w           io.Writer
 	from, until int64 // microseconds of Unix, as all that is written
-	last        int64 // the datetime of the entry before, from if there is none
+	last        int64 // the datetime of the entry before, from before the first entry
 	buf         []byte
 	size        int // bytes of the document so far, with its tail
 	entries     int

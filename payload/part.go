@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Part is a document or a package that another document lists: a list of an index, a package
-// of a dump, a document of an archive. What is empty or zero is left out.
+// Part is a document or a package that another document lists: a list of an index, a package of a
+// dump, a document of an archive. An empty or zero field is left out.
 type Part struct {
 	Loc     string // URI of the document or package
 	LastMod string // W3C Datetime
@@ -85,8 +85,7 @@ func (p *Part) times() spans { return spans{p.From, p.Until, p.At, p.Completed} 
 // a snapshot (core §7, appendix A).
 type spans struct{ from, until, at, completed time.Time }
 
-// validate reports whether the times go together. What is compared is what is
-// written, microseconds.
+// validate reports whether the times go together. It compares the written form, microseconds.
 func (s spans) validate() error {
 	changes, snapshot := !s.from.IsZero() || !s.until.IsZero(), !s.at.IsZero() ||
 		!s.completed.IsZero()

@@ -114,8 +114,8 @@ func (u units) has(i int, s string) bool {
 	return true
 }
 
-// after returns where the text behind the next end begins, from i on; the text's length if
-// there is none.
+// after returns where the text behind the next end begins, from i on; the text's length without such
+// an end.
 func (u units) after(i int, end string) int {
 	for ; i < u.len(); i++ {
 		if u.has(i, end) {

@@ -101,7 +101,7 @@ func isSecond(s string) bool {
 	return i == len(s)-1 && s[i] == 'Z'
 }
 
-// two returns the number that two digits make, and a large one for what is none.
+// two returns the number that two digits make, and a large one for anything else.
 func two(s string, i int) uint {
 	tens, units := uint(s[i]-'0'), uint(s[i+1]-'0')
 	if tens > 9 || units > 9 {

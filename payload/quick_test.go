@@ -82,8 +82,8 @@ func sameByRules(t interface {
 	}
 }
 
-// What is written at a quick look is what the rules let pass, byte for byte, and what
-// is refused is refused in the same words.
+// The quick look writes exactly the entries that the rules let pass, byte for byte, and refuses others
+// in the same words.
 func TestQuickWritesWhatTheRulesWrite(t *testing.T) {
 	for _, e := range oddEntries() {
 		sameByRules(t, &e)

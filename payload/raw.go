@@ -88,7 +88,7 @@ type raw struct {
 	links   []fields
 	limit   int // of len(text)
 
-	// What was otherwise than the clauses have it, beside mds.
+	// Deviations from the clauses, beside mds.
 	attrs    bool   // the url element had attributes
 	mdFirst  bool   // rs:md stood before loc
 	prefixed bool   // attributes had a prefix

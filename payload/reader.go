@@ -22,7 +22,7 @@ const (
 type Header struct {
 	Root       string // RootURLSet or RootSitemapIndex
 	Capability string
-	// From, Until, At and Completed stand as told.
+	// From, Until, At and Completed stand as in the document.
 	From, Until, At, Completed string
 	// FromTime and the others are the same as times; zero for what is not a W3C
 	// Datetime.
@@ -34,17 +34,15 @@ type Header struct {
 	shape shape
 }
 
-// Reader reads one ResourceSync document of any kind, entry by entry, and takes
-// what real Sources send: entries in any order, with any field missing,
-// foreign elements and attributes (passed over), namespaces under any prefix,
-// datetimes with offsets or without a time, digests in any notation. Fields
-// are as told, but for white space: around loc and lastmod it is left out, in
-// lists of hashes it becomes one space. It judges nothing but well-formedness
-// and the Limits; ValidateNotification judges.
+// Reader reads one ResourceSync document of any kind, entry by entry, and takes the oddities of real
+// Sources: entries in any order, with any field missing, foreign elements and attributes (passed
+// over), namespaces under any prefix, datetimes with offsets or without a time, digests in any
+// notation. Fields are unchanged, except for white space: around loc and lastmod it is left out, in
+// lists of hashes it becomes one space. It judges nothing but well-formedness and the Limits;
+// ValidateNotification judges.
 //
-// It is for one goroutine. Errors are final, and are ErrSyntax, ErrDoctype,
-// ErrEncoding, ErrTooLarge, ErrTooDeep, ErrTooManyEntries, ErrNotResourceSync,
-// or what the underlying reader returned, all wrapped.
+// It is for one goroutine. Errors are final, and are ErrSyntax, ErrDoctype, ErrEncoding, ErrTooLarge,
+// ErrTooDeep, ErrTooManyEntries, ErrNotResourceSync, or those of the underlying reader, all wrapped.
 type Reader struct {
 	scan    *scanner
 	lim     Limits
@@ -93,7 +91,7 @@ func (r *Reader) Header() (Header, error) {
 	return h, nil
 }
 
-// timeOf reads a W3C Datetime; what is none is the zero time.
+// timeOf reads a W3C Datetime; an invalid one is the zero time.
 func timeOf(told string) time.Time {
 	w, _ := scanDatetime(told)
 	return w.time

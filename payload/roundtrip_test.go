@@ -78,8 +78,8 @@ func genNotification(t *rapid.T) (payload.Interval, string, []payload.Entry) {
 	return iv, up, entries
 }
 
-// What was written reads back the same, through any kind of reader; the
-// validator accepts it, the sniffer knows it, and encoding/xml finds it well-formed.
+// A written document reads back the same, through any kind of reader; the validator accepts it, the
+// sniffer knows it, and encoding/xml finds it well-formed.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		iv, up, entries := genNotification(t)

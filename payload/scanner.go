@@ -37,19 +37,17 @@ type attr struct {
 	value []byte
 }
 
-// scanner reads XML 1.0 with namespaces, token by token, from input that nobody
-// vouches for. What token and its other methods and fields give is valid until
-// token is called again. It is for one goroutine.
+// scanner reads XML 1.0 with namespaces, token by token, from untrusted input. The results of token,
+// and of its other methods and fields, are valid until token is called again. It is for one goroutine.
 //
-// A document that was read to io.EOF is well-formed (one root, matching tags,
-// declared prefixes, no attribute twice, only characters that XML 1.0 allows)
-// and was within the Limits. Nothing is expanded but character references and
-// the five predefined entities. Names are checked in their ASCII part only.
+// A document that was read to io.EOF is well-formed (one root, matching tags, declared prefixes, no
+// attribute twice, only characters that XML 1.0 allows) and was within the Limits. Nothing is expanded
+// but character references and the five predefined entities. Names are checked in their ASCII part
+// only.
 //
-// It stands in for encoding/xml because a hub reads every notification that is
-// published to it: without an allocation for each token it is several times as
-// fast, and it holds to what encoding/xml lets pass (two roots, attributes twice,
-// undeclared prefixes).
+// It stands in for encoding/xml because a hub reads every notification that is published to it:
+// without an allocation for each token it is several times as fast. It also refuses documents that
+// encoding/xml lets pass (two roots, attributes twice, undeclared prefixes).
 type scanner struct {
 	input
 	tag int // length of the start tag read last, up to pos

@@ -229,8 +229,8 @@ func TestBytesAreNotChanged(t *testing.T) {
 	}
 }
 
-// What stands for something else in an attribute is seen wherever it stands in a value
-// that is looked at eight bytes at a time, and > ends no value.
+// References in an attribute are found at any place in a value that is scanned eight bytes at a time,
+// and > ends no value.
 func TestAttributesByWords(t *testing.T) {
 	for _, tt := range []struct{ told, want string }{
 		{"\n", " "}, {"\t", " "}, {"\r\n", " "}, {"&lt;", "<"}, {">", ">"}, {"'>", "'>"}, {"/>", "/>"}, {"é", "é"}, {"<", ""}, {"\x01", ""},

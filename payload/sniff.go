@@ -11,13 +11,13 @@ import (
 // few hundred bytes.
 const sniffBytes = 64 << 10
 
-// IsNotification tells, by its first lines, whether body is a ResourceSync
-// notification: an XML document whose root is urlset, in the sitemap namespace
-// under any prefix, with an rs:md before the first url whose capability ends in
-// "-notification". Whether it is a good one ValidateNotification tells.
+// IsNotification reports, from its first lines, whether body is a ResourceSync notification. That is
+// an XML document whose root is urlset, in the sitemap namespace under any prefix. Before its first
+// url it has an rs:md whose capability ends in "-notification". ValidateNotification decides whether
+// it is a good one.
 //
-// It looks no further than the first url and at most at 64 KiB, whatever the
-// body is. What has a document type declaration, or is not in UTF-8, is none.
+// It looks no further than the first url and at most at 64 KiB of any body. A body that has a document
+// type declaration, or is not in UTF-8, does not count.
 func IsNotification(body []byte) bool {
 	r, _ := sniff(body) // an error further on in the head is for the validator to name
 	return r.notifies()
@@ -43,8 +43,8 @@ func readSniffed(body []byte, lim Limits) *Reader {
 	return r
 }
 
-// sniff reads the head of a document. The error says why that ended early; what was read
-// before is in the Reader. It returns nil for what does not begin as XML in UTF-8 does.
+// sniff reads the head of a document. The error is the reason for an early end; the part read before
+// is in the Reader. It returns nil for a body that does not begin as XML in UTF-8 does.
 func sniff(body []byte) (*Reader, error) {
 	lim := Limits{Bytes: sniffBytes, EntryBytes: sniffBytes}.withDefaults()
 	head := body[:min(len(body), sniffBytes)]

@@ -14,7 +14,7 @@ import (
 	"carillon/payload"
 )
 
-// genTold draws what somebody may have written where the rules ask for something else.
+// genTold draws possible texts of Sources where the rules ask for something else.
 var genTold = rapid.OneOf(
 	rapid.Just(""),
 	rapid.SampledFrom([]string{
@@ -125,8 +125,8 @@ func TestReadOtherSpace(t *testing.T) {
 	}
 }
 
-// FuzzAppendTold: what a Reader gives of any document is written, and read the
-// same, unless it is too large; an Inspector is told of all of it.
+// FuzzAppendTold: every entry that a Reader reads is written, and read the same, unless it is too
+// large; an Inspector hears of all of it.
 func FuzzAppendTold(f *testing.F) {
 	for _, doc := range seeds(f) {
 		f.Add(doc)

@@ -235,7 +235,7 @@ func TestEntrySize(t *testing.T) {
 	}
 }
 
-// What may be written may be read: the largest number of the smallest links.
+// A written document may be read: the largest number of the smallest links.
 func TestLinkCount(t *testing.T) {
 	e := payload.Entry{Loc: "http://h", Change: payload.Created, Datetime: start}
 	for range payload.MaxLinks {

@@ -62,8 +62,8 @@ func load8(s string, i int) uint64 {
 		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
 }
 
-// literal tells that no byte of an attribute's value stands for another: that there is no
-// control character, < or &.
+// literal reports whether no byte of an attribute's value stands for another: there is no control
+// character, < or &.
 func literal(b []byte) bool {
 	var found uint64
 	for len(b) >= 8 {

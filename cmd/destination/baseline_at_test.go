@@ -14,8 +14,8 @@ import (
 	"carillon/payload"
 )
 
-// A Source whose archives tell what it had, and that has the content of now only: what is still the same is
-// brought back, and all the rest is listed and never put. The mirror stays where it is.
+// A Source has archives of its earlier states, and only its present content. Unchanged content is
+// restored; the rest is listed and never written. The mirror stays where it is.
 func TestBaselineAtByRequests(t *testing.T) {
 	t.Parallel()
 	m := newMuseum(t, false)
@@ -74,7 +74,7 @@ func TestBaselineAtFiveMoments(t *testing.T) {
 	}
 }
 
-// A Source that has dumps only tells by their manifests what it had.
+// A Source with dumps only has its earlier states in their manifests.
 func TestBaselineAtByDumpsOnly(t *testing.T) {
 	t.Parallel()
 	m := newMuseum(t, true)
@@ -91,7 +91,7 @@ func TestBaselineAtByDumpsOnly(t *testing.T) {
 	}
 }
 
-// Of a Source that tells no hashes in its lists nothing is proven, whatever its dumps and its server have.
+// Without hashes in the Source's lists nothing is proven, whatever its dumps and its server have.
 func TestBaselineAtWithoutHashes(t *testing.T) {
 	t.Parallel()
 	m := newMuseum(t, true)
@@ -107,8 +107,8 @@ func TestBaselineAtWithoutHashes(t *testing.T) {
 	m.same(r, now)
 }
 
-// What a package has otherwise than was told is not put, nor what it brings along. What is still the same at
-// its own address is fetched, and the rest is listed.
+// Content of a package that differs from its description is not written, nor are its extra members.
+// Content that is unchanged at its own address is fetched, and the rest is listed.
 func TestBaselineAtByBadPackages(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(m *museum, i int, dump, zip string){

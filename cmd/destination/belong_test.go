@@ -129,7 +129,7 @@ func TestHiddenChannel(t *testing.T) {
 	m.run("incremental", 0, append(trusted, "--topic", shown)...)
 }
 
-// A mistyped --topic takes no data directory, and a --start that nobody keeps can be given anew.
+// A mistyped --topic takes no data directory, and an unused --start can be given anew.
 func TestMistyped(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)

@@ -69,7 +69,7 @@ func notAhead(flag, told string, at time.Time) error {
 // checkData looks at a data directory as a start would, and changes nothing.
 func checkData(data string, logger *slog.Logger) error {
 	if data == "" {
-		return nil // which Validate tells
+		return nil // which Validate reports
 	}
 	warnExposed(data, logger)
 	if err := machine.CheckDirectory(data); err != nil {

@@ -66,7 +66,7 @@ func (p *pull) worthDump(ctx context.Context, from follow.Position) (bool, error
 		}
 		return nil
 	})
-	p.client.Forget() // what was counted was not taken
+	p.client.Forget() // the counted changes were not taken
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
@@ -78,11 +78,11 @@ func (p *pull) worthDump(ctx context.Context, from follow.Position) (bool, error
 type bundling struct {
 	p *pull
 	t *pending
-	// since is where the reading began: what is earlier was taken. The packages need not be in the
-	// order of their changes.
+	// since is where the reading began: earlier changes were taken. The packages need not be in the order
+	// of their changes.
 	since time.Time
-	// sure is up to where nothing is missing, if the dump is not used any further, or the process
-	// ends. last is the package that was taken last, and until when it ends, if it tells.
+	// sure is up to where nothing is missing, if the dump is not used any further, or the process ends.
+	// last is the last package that was taken, and its end, if it has one.
 	sure  follow.Position
 	last  *mirror.Bundle
 	until time.Time

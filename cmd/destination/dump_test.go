@@ -194,8 +194,8 @@ func TestDumpCommands(t *testing.T) {
 	}
 }
 
-// What is wrong with a Change Dump is no gap: its changes come from the Change List, or, with only,
-// the position is where the packages before it end.
+// A broken Change Dump is no gap: its changes come from the Change List, or, with only, the position
+// is where the packages before it end.
 func TestBadChangeDump(t *testing.T) {
 	t.Parallel()
 	const changes = 2*manyChanges + 200
@@ -236,7 +236,7 @@ func TestBadChangeDump(t *testing.T) {
 	}
 }
 
-// With only, what no package has is told, and makes the status 1.
+// With only, changes without a package are reported, and make the status 1.
 func TestDumpOnlyCommand(t *testing.T) {
 	t.Parallel()
 	m, s := newDumper(t)

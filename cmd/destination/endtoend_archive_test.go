@@ -46,8 +46,8 @@ func (l *library) failing(args ...string) (stdout, stderr string) {
 	return out.String(), logs.String()
 }
 
-// TestArchivesOfANotifier has a mirror that lags behind what the live Change Lists have go on by the
-// archive, and others brought to moments of before: what has changed since is told, and never put.
+// TestArchivesOfANotifier has a mirror that lags behind the live Change Lists go on by the archive,
+// and brings others to earlier moments: content changed since is reported, and never written.
 func TestArchivesOfANotifier(t *testing.T) {
 	t.Parallel()
 	l := newLibrary(t)

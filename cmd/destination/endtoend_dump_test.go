@@ -15,11 +15,11 @@ import (
 	"carillon/payload"
 )
 
-// A process that is killed in the middle of a package goes on where it was: what was whole is not
-// fetched again, and what was begun goes on by Range.
+// A process that is killed in the middle of a package goes on where it was: whole packages are not
+// fetched again, and the unfinished one goes on by Range.
 func TestKilledInAPackage(t *testing.T) {
 	t.Parallel()
-	// What is sent is more than the buffers on the way hold, so that some of it was written.
+	// The server sends more than the buffers on the way hold, so that some of it was written.
 	const files, parts, large, sent = 300, 3, 32 << 20, 30 << 20
 	m, s := newDumper(t)
 	for i := range files {

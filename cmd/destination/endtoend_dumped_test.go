@@ -40,7 +40,7 @@ type dumped struct {
 	came     chan struct{} // requests for packages
 
 	mu    sync.Mutex
-	paths map[string]int // guarded by mu: what was asked for, by kind
+	paths map[string]int // guarded by mu: the requested paths, by kind
 }
 
 func newDumped(t *testing.T, files int) *dumped {

@@ -151,9 +151,9 @@ func (l *library) destination(args ...string) string {
 	return string(out)
 }
 
-// TestMirrorMissesNothing is the same for copies of what a directory has: the mirror is
-// killed, the hub gives up, the notifier is killed too, and files change while nobody
-// watches. In the end every file has its copy, and nothing else has.
+// TestMirrorMissesNothing is the same for copies of a directory's files. The mirror is killed, the hub
+// gives up, the notifier is killed too, and files change while no process watches. In the end every
+// file has its copy, and there are no other copies.
 func TestMirrorMissesNothing(t *testing.T) {
 	t.Parallel()
 	l := newLibrary(t)
@@ -196,7 +196,7 @@ func TestMirrorMissesNothing(t *testing.T) {
 	l.awaitFetched(100)
 	follower.stop()
 
-	// What was under way when it was stopped is done now.
+	// The work under way at the stop is done now.
 	source := []string{"--source", l.way.URL + "/", "--mirror", l.copies, "--data", data}
 	done := l.destination(append([]string{"incremental", "--delete"}, source...)...)
 	audit := l.destination(append([]string{"audit"}, source...)...)

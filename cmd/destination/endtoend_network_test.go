@@ -121,7 +121,7 @@ func (w *network) happen() said {
 	return s
 }
 
-// post tells the notifier of so many changes.
+// post sends the notifier so many changes.
 func (w *network) post(n int) {
 	w.t.Helper()
 	var body bytes.Buffer
@@ -271,7 +271,7 @@ type relay struct {
 	*httptest.Server
 	to   atomic.Pointer[url.URL]
 	cut  atomic.Bool
-	seen chan string // what was asked for, where somebody wants to know
+	seen chan string // the requests, for tests that read them
 }
 
 func newRelay(t *testing.T, seen chan string) *relay {

@@ -89,7 +89,7 @@ func TestDumpsRoundTrip(t *testing.T) {
 	packages = d.byDump("the changes", before, "/changedump/", min(dumpedChanges, d.files/2))
 	d.killEach(kills, packages, killed.args("incremental", "--delete", "--dump", "only"))
 	for _, m := range []*copyOf{undisturbed, killed} {
-		d.whole("destination", m.args("incremental", "--delete")...) // what is in no closed Change List yet
+		d.whole("destination", m.args("incremental", "--delete")...) // the changes that are in no closed Change List yet
 		m.compare("after the changes")
 		if audit := d.output("destination", m.args("audit")...); !strings.HasPrefix(audit, "audit: in sync: ") {
 			t.Errorf("%s: the audit says %s", m.name, audit)

@@ -251,7 +251,7 @@ func (w *network) compare(all []*listener) {
 			t.Fatalf("the Change Lists have %s; entry %d is %s", got, i, w.events[i])
 		}
 	}
-	// The notifier is told what the Source has: it differs in nothing.
+	// The notifier imports the Source's resources: nothing differs.
 	if got, want := w.take(), fmt.Sprintf("notifier imported %d resources into town: 0 created, 0 updated, 0 deleted\n", len(w.has)); got != want {
 		t.Errorf("the Source has another state than its journal adds up to: %s", got)
 	}

@@ -10,13 +10,13 @@ import (
 
 func shellOf() (name, flag string) { return "/bin/sh", "-c" }
 
-// inOwnGroup has the command be a group with all that it starts, which is told to end when cmd's
-// context ends. The function it returns is for a command that has failed, and returns when the group is
-// gone: what is left of it is told to end, and killed when that took longer than grace. (The
-// number of a group is not given anew while somebody is in it; who has ended is in it until its
-// parent, or the system's first process, has asked for its status.)
+// inOwnGroup puts the command in a group with everything that it starts; the group is asked to end
+// when cmd's context ends. The function it returns is for a command that has failed, and returns when
+// the group is gone. It asks the rest of the group to end, and kills it if that takes longer than
+// grace. (The number of a group is not reused while it has members; an ended process is a member until
+// its parent, or the system's first process, has read its status.)
 func inOwnGroup(cmd *exec.Cmd, grace time.Duration) (end func()) {
-	const look = 20 * time.Millisecond // nobody reports when a group is gone
+	const look = 20 * time.Millisecond // the system does not report the end of a group
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var told time.Time
 	cmd.Cancel = func() error {

@@ -25,7 +25,7 @@ func TestExecLeavesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			read, write, err := os.Pipe() // it ends when nobody is left who has it
+			read, write, err := os.Pipe() // it ends when the last holder has closed it
 			if err != nil {
 				t.Fatal(err)
 			}

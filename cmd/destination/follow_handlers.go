@@ -68,7 +68,7 @@ const (
 	execNoted = time.Second
 	// execStop is how long a command may go on when the program is stopped.
 	execStop = 15 * time.Second
-	// execKill is how long a command, and what it started, may take to end when it was told to.
+	// execKill is how long a command, with everything it started, may take to end after the signal.
 	execKill = 5 * time.Second
 	// maxVariable is how long a variable of the environment may be, bytes: a longer one is left
 	// out, since no command could be run with it. The JSON has it.
@@ -163,8 +163,8 @@ func variables(topic string, c *follow.Change) []string {
 	return all
 }
 
-// shell is the command as the system's shell runs it, in a group of its own: what the
-// terminal tells this program it does not tell the command. end is as of inOwnGroup.
+// shell is the command as the system's shell runs it, in a group of its own: signals of the terminal
+// to this program do not reach the command. end is as of inOwnGroup.
 func shell(ctx context.Context, command string, grace time.Duration) (cmd *exec.Cmd, end func()) {
 	name, flag := shellOf()
 	cmd = exec.CommandContext(ctx, name, flag, command)

@@ -30,7 +30,7 @@ type locator struct {
 	logger                   *slog.Logger
 	// room is set before it is used, and stays; nil: there is no push.
 	destination *destination.Destination
-	// learn is told what the Source offers; nil: nobody is.
+	// learn is called with the Source's offers; nil: no call.
 	learn func(context.Context, *lists.Set)
 
 	mu     sync.Mutex

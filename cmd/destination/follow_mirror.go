@@ -54,8 +54,8 @@ func (h *following) mirrored(ctx context.Context) (outlet, error) {
 	}, nil
 }
 
-// startAnew reports whether a mirror is to begin with a baseline though there is a position: changes were
-// handed on to somebody else up to there. Who has chosen another --start does without.
+// startAnew reports whether a mirror is to begin with a baseline although there is a position: changes
+// were handed on to another receiver up to there. With another --start it begins without.
 func (h *following) startAnew(ctx context.Context, m *mirror.Mirror) (bool, error) {
 	begun, err := m.Begun(ctx)
 	if err != nil || begun {
@@ -135,7 +135,7 @@ func (h *following) set(ctx context.Context) (lists.Set, error) {
 	return set, err
 }
 
-// logCounts tells at the end how the copies stand, if they are not too many to count.
+// logCounts logs at the end the counts of the copies, if they are not too many to count.
 func (h *following) logCounts(m *mirror.Mirror) error {
 	const within = time.Second // the end waits for it
 	ctx, cancel := context.WithTimeout(context.Background(), within)

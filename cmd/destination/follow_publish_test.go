@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What does not go together is refused in one line, at the start and by config check.
+// Flags that do not go together are refused in one line, at the start and by config check.
 func TestPublishFlags(t *testing.T) {
 	t.Parallel()
 	const intake, as = "http://127.0.0.1:8091/sets/agg/events", "https://mirror.example/files/"

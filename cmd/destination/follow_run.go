@@ -29,10 +29,10 @@ const (
 // outlet is who gets the changes.
 type outlet struct {
 	handler  follow.Handler
-	anew     bool // whatever was handed on before was to somebody else
+	anew     bool // earlier changes went to another receiver
 	baseline follow.Baseliner
-	before   func(ctx context.Context)       // what is done before changes are handed on; nil: nothing
-	run      func(ctx context.Context) error // what is done beside; nil: nothing
+	before   func(ctx context.Context)       // runs before changes are handed on; may be nil
+	run      func(ctx context.Context) error // runs beside; may be nil
 	close    func() error                    // nil: nothing
 }
 
@@ -67,7 +67,7 @@ func (f *followCommand) run(ctx context.Context, in surroundings) (err error) {
 	return serveCallback(ctx, h.ln, h.destination, program.NewReloader(h.again), h.serve)
 }
 
-// open opens all parts; what was opened is closed by close, also after an error.
+// open opens all parts; close closes the opened ones, also after an error.
 func (h *following) open(ctx context.Context) (err error) {
 	client, err := h.client(h.logger)
 	if err != nil {
@@ -240,7 +240,7 @@ func (h *following) serve(ctx context.Context) error {
 	return g.Wait()
 }
 
-// advised says what helps where nobody has what is missing.
+// advised adds the remedy for changes that are kept nowhere.
 func (h *following) advised(err error) error {
 	if !errors.Is(err, follow.ErrGap) || h.settled.done.Load() {
 		return err

@@ -151,7 +151,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// What nobody has any more ends the program, which says what is missing.
+// A change that is kept nowhere any more ends the program, which names the gap.
 func TestFollowGap(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
@@ -220,7 +220,7 @@ func TestExecBounds(t *testing.T) {
 	if done, err := r.Handle(t.Context(), change); done != 0 || err == nil || !strings.Contains(err.Error(), "longer than 10ms") {
 		t.Errorf("done %d: %v", done, err)
 	}
-	// The pipe ends when nobody is left who has it.
+	// The pipe ends when the last holder has closed it.
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -339,7 +339,7 @@ func TestFollowRefusals(t *testing.T) {
 			status := run(t.Context(), args, &out, &logs)
 			got := logs.String()
 			if i := strings.LastIndex(strings.TrimSpace(got), "\n"); i >= 0 {
-				got = got[i+1:] // what was logged before
+				got = got[i+1:] // the earlier log lines
 			}
 			if status != 1 || out.Len() != 0 || !strings.HasPrefix(got, "destination: ") || !strings.Contains(got, want) {
 				t.Errorf("status %d, stdout %q, stderr %q", status, out.String(), logs.String())

@@ -92,7 +92,7 @@ func (p *pull) position(ctx context.Context, since string) (follow.Position, err
 	if err == nil {
 		from, err = p.store.Following().Position(ctx)
 	}
-	if err == nil && (from.At.IsZero() || !begun) { // what was handed on to others is not in the mirror
+	if err == nil && (from.At.IsZero() || !begun) { // changes handed on to other receivers are not in the mirror
 		err = errors.New("it is not known from when on changes are to be taken: " +
 			"take a baseline first, or say it by --since")
 	}

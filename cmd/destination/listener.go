@@ -97,7 +97,7 @@ func serveCallback(
 		err = c.Renew(ln, command.(interface{ callback() *listenerFlags }).callback().TLS, "")
 		return c, err
 	}
-	go func() { _ = reloads.Run(running) }() // what goes wrong is in the log
+	go func() { _ = reloads.Run(running) }() // errors are in the log
 	err := do(running)
 	stop()
 	return errors.Join(err, <-served)

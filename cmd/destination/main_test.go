@@ -21,8 +21,8 @@ import (
 	"testing"
 )
 
-// site is a topic and its hub over real HTTP. The hub verifies what it is asked
-// and tells the test.
+// site is a topic and its hub over real HTTP. The hub verifies each request and reports it to the
+// test.
 type site struct {
 	*httptest.Server
 	asked chan url.Values // verified requests

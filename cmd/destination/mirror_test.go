@@ -231,7 +231,7 @@ func TestMirrorCommands(t *testing.T) {
 	if out, _ := m.run("audit", 0); !strings.Contains(out, "1 kept though deleted") {
 		t.Errorf("audit: %s", out)
 	}
-	m.run("incremental", 0, "--delete") // what was kept goes, though no change tells of it any more
+	m.run("incremental", 0, "--delete") // kept copies go, though no change announces it any more
 	m.want("gone.txt", "")
 
 	// The Change List has moved on beyond where this one ended.
@@ -246,8 +246,8 @@ func TestMirrorCommands(t *testing.T) {
 	m.run("audit", 0, "--quick")
 }
 
-// What is not what the Source tells ends with status 1, and is mended by the next run; what its server
-// does not have does not.
+// Content that differs from the Source's description ends with status 1, and the next run mends it; a
+// resource that its server lacks does not.
 func TestMirrorTrouble(t *testing.T) {
 	t.Parallel()
 	m := newMirrored(t)
@@ -499,7 +499,7 @@ func TestBaselineWithoutAt(t *testing.T) {
 	m.want("a.txt", "changed")
 }
 
-// What is deleted at once is bounded; what was held back goes when it may.
+// The number of deletions at once is bounded; held-back ones go when they may.
 func TestMaxDeleteFlag(t *testing.T) {
 	t.Parallel()
 	m := newMirrored(t)

@@ -19,8 +19,8 @@ import (
 	"carillon/payload"
 )
 
-// museum is a Source that keeps everything that it has told in archives: its Resource Lists, its closed
-// Change Lists, and dumps of both if it makes some. All is written by package payload.
+// museum is a Source that keeps all its documents in archives: its Resource Lists, its closed Change
+// Lists, and dumps of both if it makes some. Package payload writes all of them.
 type museum struct {
 	*httptest.Server
 	t     *testing.T

@@ -76,8 +76,8 @@ func (t *pending) add(key string) {
 	}
 }
 
-// cover moves on to where a reading is complete. With a datetime in the future nobody knows up to
-// where a list is, but for the others in it.
+// cover moves on to where a reading is complete. With a datetime in the future the end of a list is
+// unknown, except by the other entries in it.
 func (t *pending) cover(covered lists.Covered) {
 	if covered.Until.After(t.at.At) && !covered.Until.After(t.limit) && !t.odd {
 		t.reach(follow.Position{At: covered.Until})

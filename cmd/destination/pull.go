@@ -25,7 +25,7 @@ func (f *pullFlags) Validate() error {
 	return errors.Join(f.sourceFlags.check(), f.mirrorFlags.check())
 }
 
-// Look implements program.Looker, and asks nobody.
+// Look implements program.Looker, and sends no requests.
 func (f *pullFlags) Look(_ context.Context, logger *slog.Logger) error {
 	_, err := f.client(logger)
 	return errors.Join(err, checkData(f.Data, logger), f.checkConfig())

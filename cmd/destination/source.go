@@ -56,10 +56,10 @@ func trusting(hosts []string, logger *slog.Logger) (*lists.Client, error) {
 // maxNamed is how many sets an error names.
 const maxNamed = 10
 
-// errWhichSet: the Source has several sets, and nobody has said which.
+// errWhichSet: the Source has several sets, and no flag names one.
 var errWhichSet = errors.New("which set of resources is meant is not clear")
 
-// discover finds the set of a topic, or the only one where none is named.
+// discover finds the set of a topic; without a topic, the only set.
 func discover(ctx context.Context, client *lists.Client, start, topic string) (lists.Set, error) {
 	sets, err := client.Discover(ctx, start)
 	if err != nil {

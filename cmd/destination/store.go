@@ -116,7 +116,7 @@ func (l settlingLists) Resources(
 	return snapshot, err
 }
 
-// anew is a store of which the position does not count: it was handed on to somebody else.
+// anew is a store of which the position does not count: it was handed on to another receiver.
 type anew struct{ *pebblestore.Following }
 
 // Position implements follow.Store.

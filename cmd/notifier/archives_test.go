@@ -49,7 +49,7 @@ func TestKilledArchives(t *testing.T) {
 	}
 	p := startProcess(t, args...)
 	defer p.kill()
-	for open := full; open == full; { // what is over goes into the next list, when it is closed
+	for open := full; open == full; { // the surplus goes into the next list, when this one is closed
 		_, all := readDocument(t, p, "/default/changelist/open.xml")
 		open = len(all)
 	}

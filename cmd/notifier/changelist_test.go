@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestChangeListOfAProcess: what was accepted is in the Change List at once, without a hub,
-// and is there after the process was killed.
+// TestChangeListOfAProcess: an accepted event is in the Change List at once, without a hub, and is
+// there after a kill of the process.
 func TestChangeListOfAProcess(t *testing.T) {
 	t.Parallel()
 	args := []string{

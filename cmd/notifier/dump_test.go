@@ -58,9 +58,8 @@ func dumpNow(t *testing.T, p *process) (int, string) {
 	return code, out.String() + errs.String()
 }
 
-// TestKilledDump kills the program at random moments while it makes dumps of a directory that
-// changes. What is served is whole and true at each moment, and the last dump is what the directory
-// has.
+// TestKilledDump kills the program at random moments while it makes dumps of a changing directory.
+// Served dumps are whole and true at each moment, and the last one matches the directory.
 func TestKilledDump(t *testing.T) {
 	t.Parallel()
 	const kills, files = 5, 2000

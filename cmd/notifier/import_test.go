@@ -20,7 +20,7 @@ func imports(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 
 const twoResources = `{"loc":"http://a.example/1"}` + "\n" + `{"loc":"http://a.example/2","length":3}` + "\n"
 
-// TestImport: into a journal that nobody has open, and then with the notifier that has it.
+// TestImport imports into a journal that is not open, and then by the notifier that has it open.
 func TestImport(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -89,7 +89,7 @@ func TestImportRefusals(t *testing.T) {
 	}
 }
 
-// TestResourceListRefused: the resources of a set that has had events cannot be told from them.
+// TestResourceListRefused: events do not show the resources of a set that had some before.
 func TestResourceListRefused(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

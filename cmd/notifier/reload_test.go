@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// SIGHUP has a notifier take another token, and refuse one that is none.
+// SIGHUP has a notifier take another token, and refuse an invalid one.
 func TestSIGHUP(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

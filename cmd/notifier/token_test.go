@@ -19,7 +19,7 @@ func writeToken(t *testing.T, text string) (name string) {
 	return name
 }
 
-// What is no token is a refusal to start that does not tell it.
+// An invalid token is a refusal to start that does not print it.
 func TestTokenRefusals(t *testing.T) {
 	for want, text := range map[string]string{
 		"is empty":                     " \n",

@@ -132,8 +132,8 @@ func (w *watching) get(url string) (string, http.Header) {
 	return string(body), resp.Header
 }
 
-// TestWatch: a directory is a set from its first file to what happens to it while the program
-// runs and while it does not; what is announced can be fetched, and leads to the documents.
+// TestWatch: a directory is a set from its first file on, through changes while the program runs and
+// while it does not. Announced files can be fetched, and lead to the documents.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	dir, data := t.TempDir(), t.TempDir()

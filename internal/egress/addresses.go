@@ -67,8 +67,8 @@ func carried(addr netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// isatap tells the interface identifiers of ISATAP (RFC 5214 §6.1), which are below any
-// prefix and mean no other interface.
+// isatap recognizes the interface identifiers of ISATAP (RFC 5214 §6.1), which are below any prefix
+// and mean no other interface.
 func isatap(b [16]byte) bool {
 	return (b[8] == 0 || b[8] == 2) && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }

@@ -133,8 +133,8 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return last
 }
 
-// What stands for an IPv4 address is refused unless its own network is allowed, and what
-// it stands for may be dialed too.
+// An address that stands for an IPv4 address is refused unless its own network is allowed, and the
+// IPv4 address may be dialed too.
 func TestAddressesThatStandForOthers(t *testing.T) {
 	const public, loopback, private = "93.184.216.34", "127.0.0.1", "10.1.2.3"
 	forms := []struct {

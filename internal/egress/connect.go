@@ -117,7 +117,7 @@ func (d *Dialer) dialByProxy(ctx context.Context, address string) (net.Conn, err
 	defer cancel()
 	conn, result, err := d.connectBy(within, d.cfg.Proxy, address)
 	d.cfg.Metrics.proxied[result].Inc()
-	if !errors.Is(ctx.Err(), context.Canceled) { // else nobody waited for it
+	if !errors.Is(ctx.Err(), context.Canceled) { // else no caller waited for it
 		d.cfg.Proxy.note(result, err)
 	}
 	if err == nil {
@@ -224,8 +224,8 @@ func judgeProxy(resp *http.Response) (proxyResult, error) {
 	return proxyRefused, fmt.Errorf("it made no connection (%d)", status)
 }
 
-// tunnel is a connection through a proxy that is spoken to by TLS. It is closed without
-// the farewell of TLS, which waits for whoever does not read.
+// tunnel is a connection through a proxy that is spoken to by TLS. It is closed without the farewell
+// of TLS, which waits for a peer that does not read.
 type tunnel struct {
 	*tls.Conn
 	raw net.Conn

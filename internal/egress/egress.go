@@ -41,7 +41,7 @@ type Config struct {
 	// Names finds the addresses of names; several Dialers may share them. Nil: the
 	// Dialer has Names of its own, which ask the name servers of the system.
 	Names *Names
-	// Metrics count refusals; several Dialers may share them. Nil: nobody sees them.
+	// Metrics count refusals; several Dialers may share them. Nil: they are not counted.
 	Metrics *Metrics
 	// TLS is the TLS configuration to start from: more roots, for
 	// example. Nil: the system's roots. Verification cannot be turned off by it.
@@ -103,9 +103,8 @@ func New(cfg Config) (*Dialer, error) {
 	return d, nil
 }
 
-// allowed splits what Config allows by address family. A prefix of IPv4-mapped
-// IPv6 addresses counts as the IPv4 prefix that it means: what is dialed for
-// such an address is IPv4.
+// allowed splits the networks that Config allows by address family. A prefix of IPv4-mapped IPv6
+// addresses counts as its IPv4 prefix: such an address is dialed over IPv4.
 func allowed(cfg Config) (v4, v6 []netip.Prefix) {
 	for _, p := range cfg.AllowNets {
 		if p.Addr().Is4In6() && p.Bits() >= 96 {

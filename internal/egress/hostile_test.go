@@ -83,8 +83,8 @@ func TestManyDeadDomains(t *testing.T) {
 	})
 }
 
-// Who waits for places in vain is refused in time, and nothing is held against
-// the name: it was not asked about.
+// A question that waits for places in vain is refused in time, and nothing is held against the name:
+// it was not asked about.
 func TestNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newPipeServer(deadBut(zone{"late.dead.example.": healthy["healthy.example."]}))
@@ -100,8 +100,7 @@ func TestNoPlace(t *testing.T) {
 				})
 				synctest.Wait()
 			}
-			// 2 are under way and 80 wait, half of all that may: what comes now is
-			// refused at once.
+			// 2 are under way and 80 wait, half of the limit: further questions are refused at once.
 			began := time.Now()
 			e := dnsError(t, names, "late.dead.example")
 			if took := time.Since(began); took != 0 || !e.IsTemporary || e.IsNotFound {
@@ -117,8 +116,8 @@ func TestNoPlace(t *testing.T) {
 	})
 }
 
-// Who waits in vain is told so before the time is over, as there was none left to
-// ask in; whoever asks next is not told the same.
+// A question that waits in vain is refused before its time is over, as too little was left to ask in;
+// the next question is not refused for that.
 func TestWaitingInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newPipeServer(deadBut(zone{"late.dead.example.": healthy["healthy.example."]}))
@@ -237,8 +236,7 @@ func (z zone) onlyTCPBeyond(size int) handler {
 	}
 }
 
-// What was truncated is asked for again over TCP, and its lifetime is the one
-// that TCP tells.
+// A truncated answer is requested again over TCP, and the lifetime in the TCP answer counts.
 func TestTruncated(t *testing.T) {
 	z := zone{"a.example.": {typeA: addresses(60, "192.0.2.1")}}
 	server := newNameServer(t, func(network string, m dnsmessage.Message) *dnsmessage.Message {
@@ -259,8 +257,8 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// forger answers each question with forged packets first. It is a fake, as a real
-// name server tells no lies on demand.
+// forger answers each question with forged packets first. It is a fake, as a real name server does not
+// lie on demand.
 type forger struct {
 	net.PacketConn
 	net.Conn

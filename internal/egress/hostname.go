@@ -15,15 +15,15 @@ func literal(host string) (netip.Addr, bool) {
 	return addr.Unmap(), err == nil
 }
 
-// localhost tells the names that always mean this machine (RFC 6761 §6.3).
+// localhost recognizes the names that always mean this machine (RFC 6761 §6.3).
 func localhost(host string) bool {
 	host = topic.Lower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// ascii tells a host that is in ASCII. The clients would write any other as what it looks
-// like, leaving out what nobody sees: one name would have spellings without number, each a
-// host of its own for whoever counts.
+// ascii recognizes a host that is in ASCII. The clients would write any other by its look, without
+// invisible characters. One name would then have countless spellings, each counted as a host of its
+// own.
 func ascii(host string) bool {
 	return !strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf })
 }
@@ -34,10 +34,10 @@ const (
 	maxLabel = 63
 )
 
-// validName reports whether a host is a name, in ASCII: letters, digits, hyphens and
-// underscores between dots. One whose last label is a number is none: some resolvers
-// take 127.1, 0x7f000001, 0177.0.0.1 and 2130706433 for addresses, and no domain is
-// called so (RFC 3696 §2; the URL standard's "ends in a number").
+// validName reports whether a host is a name, in ASCII: letters, digits, hyphens and underscores
+// between dots. A host whose last label is a number is not: some resolvers take 127.1, 0x7f000001,
+// 0177.0.0.1 and 2130706433 for addresses, and no domain is called so (RFC 3696 §2; the URL standard's
+// "ends in a number").
 func validName(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	if len(host) > maxName {
@@ -57,7 +57,7 @@ func notInName(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 }
 
-// number tells a label that is a number, decimal, octal or hexadecimal.
+// number recognizes a label that is a number, decimal, octal or hexadecimal.
 func number(label string) bool {
 	if hex, ok := strings.CutPrefix(topic.Lower(label), "0x"); ok {
 		return !strings.ContainsFunc(hex, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') })

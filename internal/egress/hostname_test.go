@@ -12,9 +12,8 @@ import (
 	"carillon/internal/egress"
 )
 
-// Hosts that some take for 127.0.0.1, or for localhost. They are refused at once, and
-// whoever dials one, as it stands or as the clients write it, reaches nobody and asks
-// no name server.
+// Hosts that some take for 127.0.0.1, or for localhost. They are refused at once. A dial to one, as it
+// stands or as the clients write it, reaches no server and asks no name server.
 func TestOddHosts(t *testing.T) {
 	server := newNameServer(t, func(_ string, m dnsmessage.Message) *dnsmessage.Message {
 		return addresses(60, "127.0.0.1").reply(m)

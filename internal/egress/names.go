@@ -89,11 +89,10 @@ func (c NamesConfig) validate() error {
 	return nil
 }
 
-// Names finds the addresses of names, and remembers them for as long as their
-// name servers say. All methods may be called from any goroutine.
+// Names finds the addresses of names, and remembers them for as long as their name servers allow. All
+// methods may be called from any goroutine.
 //
-// It has no opinion on the addresses: what may be dialed is judged when it is
-// dialed, remembered or not.
+// It does not judge the addresses: they are judged when they are dialed, remembered or not.
 type Names struct {
 	cfg      NamesConfig
 	resolver *net.Resolver

@@ -150,7 +150,7 @@ func TestBothFamilies(t *testing.T) {
 	})
 }
 
-// An IPv4 address that is told as an IPv6 address is one of IPv4, and is remembered as long as it holds;
+// An IPv4 address written as an IPv6 address is one of IPv4, and is remembered as long as it holds;
 // beside true IPv6 addresses it does not count.
 func TestMappedAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -26,8 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// handler answers a question; network is udp or tcp. A nil message is none, for
-// ever.
+// handler answers a question; network is udp or tcp. A nil message means no answer, ever.
 type handler func(network string, m dnsmessage.Message) *dnsmessage.Message
 
 // zone is what a name server knows: the answers by name and type.
@@ -140,7 +139,7 @@ func (s *nameServer) all() int {
 	return all
 }
 
-// respond returns the answer to a packed question, packed. Nil is none.
+// respond returns the answer to a packed question, packed. Nil means no answer.
 func (s *nameServer) respond(network string, query []byte) []byte {
 	var m dnsmessage.Message
 	if m.Unpack(query) != nil || len(m.Questions) != 1 {

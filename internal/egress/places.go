@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	// waitingPerPlace is how many questions may wait in line for each place, half
-	// of them about the names of one registered domain; what comes on top is refused
-	// at once. With 512 places a domain has a line of 5,120: the questions of all
-	// deliveries that a hub has under way, slow ones too.
+	// waitingPerPlace is how many questions may wait in line for each place, half of them about the names
+	// of one registered domain; further ones are refused at once. With 512 places a domain has a line of
+	// 5,120: the questions of all deliveries that a hub has under way, slow ones too.
 	waitingPerPlace = 20
 	// soon is what an answer may take for its domain to have one place more.
 	soon = 500 * time.Millisecond
-	// crowdedTimeout is what a question gets while more than half of the places
-	// are taken: who is slow on purpose holds them for so long only.
+	// crowdedTimeout is the time of a question while more than half of the places are taken: a slow name
+	// server holds them for so long only.
 	crowdedTimeout = time.Second
 )
 
@@ -28,11 +27,10 @@ var (
 	errNoTurn  = errors.New("too many questions to the name servers are under way")
 )
 
-// places bounds the questions under way, in all and for each registered domain,
-// so that a domain which does not answer stands in nobody's way but its own. One
-// that answers soon gets room for one more with each answer, up to half of all
-// places; what is slow halves that again. A question that finds no place waits in the
-// line of its domain, and the domains take turns.
+// places bounds the questions under way, in all and for each registered domain, so that a domain which
+// does not answer holds up only itself. A domain that answers soon gets room for one more with each
+// answer, up to half of all places; a slow answer halves that again. A question that finds no place
+// waits in the line of its domain, and the domains take turns.
 type places struct {
 	all, perDomain int
 	gate           *turns.Gate

@@ -62,7 +62,7 @@ func TestOneBigDomain(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%v %d", tt.took, tt.atOnce), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				defer time.Sleep(time.Minute) // questions that nobody waits for end
+				defer time.Sleep(time.Minute) // abandoned questions end
 				server := newPipeServer(answersWithin(tt.took, ".saas.example."))
 				names := newNames(t, egress.NamesConfig{Resolver: server.resolver()})
 				var hanging sync.WaitGroup
@@ -81,7 +81,7 @@ func TestOneBigDomain(t *testing.T) {
 // the places at most, and few again when its questions have timed out.
 func TestTrainedDomain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		defer time.Sleep(time.Minute) // questions that nobody waits for end
+		defer time.Sleep(time.Minute) // abandoned questions end
 		var dead atomic.Bool
 		answer := answersWithin(time.Millisecond, ".example.")
 		server := newPipeServer(func(network string, m dnsmessage.Message) *dnsmessage.Message {
@@ -116,7 +116,7 @@ func TestTrainedDomain(t *testing.T) {
 // single question does not wait for all that others have in line.
 func TestDomainsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		defer time.Sleep(time.Minute) // questions that nobody waits for end
+		defer time.Sleep(time.Minute) // abandoned questions end
 		server := newPipeServer(answersWithin(100*time.Millisecond, "."))
 		names := newNames(t, egress.NamesConfig{MaxQuestions: 8, MaxPerDomain: 8, Resolver: server.resolver()})
 		var asking sync.WaitGroup

@@ -62,13 +62,13 @@ var lowPorts = []uint16{80, 443}
 
 const maxLowPort = 1023
 
-// servicePorts are the ports above 1023 that are not dialed: those that browsers never
-// speak HTTP to (Fetch, "port blocking"), and those of databases, queues, control planes
-// and the like, which take commands from whoever reaches them, some of them by HTTP.
+// servicePorts are the ports above 1023 that are not dialed: those that browsers never speak HTTP to
+// (Fetch, "port blocking"), and those of databases, queues, control planes and the like, which take
+// commands from any client, some of them by HTTP.
 //
-// Not here: what people run web servers at (3000, 4000, 5000, 8000-8999, 9000, 9443 and
-// the like), whatever else may be there, and all from 32768 on, which machines give out
-// by themselves.
+// Not here are the usual ports of web servers (3000, 4000, 5000, 8000-8999, 9000, 9443 and the like),
+// whatever else may be there. Ports from 32768 on are missing too: machines give them out by
+// themselves.
 var servicePorts = []struct {
 	PortRange
 	service string

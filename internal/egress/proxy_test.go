@@ -102,8 +102,7 @@ func (p *proxy) takeAsked() []string {
 	return asked
 }
 
-// dialerBy is a Dialer by the proxy, which trusts its certificate and asks nobody for
-// names.
+// dialerBy is a Dialer by the proxy, which trusts its certificate and asks no name server.
 func dialerBy(t *testing.T, p *proxy, cfg egress.Config) *egress.Dialer {
 	t.Helper()
 	var err error
@@ -181,8 +180,7 @@ func postTwice(t *testing.T, c *h1.Client, secure bool) {
 	}
 }
 
-// What can be judged before a name is resolved is judged, and the proxy never hears
-// of it.
+// A request that can be judged before its name is resolved is judged, and the proxy never hears of it.
 func TestProxyHearsOfNothingForbidden(t *testing.T) {
 	p := newTestProxy(t, false)
 	d := dialerBy(t, p, egress.Config{})
@@ -378,8 +376,8 @@ func TestProxyHangs(t *testing.T) {
 	}
 }
 
-// hangingServer accepts connections and answers nothing. It tells of each that it came,
-// and that it was closed by the other side.
+// hangingServer accepts connections and answers nothing. It reports each that came, and that the other
+// side closed.
 func hangingServer(t *testing.T) (ln net.Listener, accepted, closed chan struct{}) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -419,9 +417,8 @@ func TestProxyAway(t *testing.T) {
 	}
 }
 
-// A proxy that is away, or wants other credentials, is told of in the log, once in a
-// while, and as a warning until it works again. What it refuses is no trouble of its own,
-// and neither is a connection that nobody waits for any more.
+// A proxy that is away, or wants other credentials, is logged, once in a while, and as a warning until
+// it works again. Its refusals are no trouble of its own, and neither is an abandoned connection.
 func TestProxyTrouble(t *testing.T) {
 	p := newTestProxy(t, false)
 	p.auth = "Basic " + base64.StdEncoding.EncodeToString([]byte("user:s3cret"))

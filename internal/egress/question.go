@@ -25,7 +25,7 @@ func init() { close(closed) }
 // answer is what is known of the addresses of one family.
 type answer struct {
 	addrs    []netip.Addr
-	err      *net.DNSError // why there are none
+	err      *net.DNSError // why there are no addresses
 	unrouted bool          // this machine has no route to addrs
 }
 
@@ -45,9 +45,9 @@ func (q *question) outcome() answer {
 	}
 }
 
-// settle finds the answer and hands it to all who wait. It ends within the
-// timeout of a question. A name takes room among those that are kept only with an
-// answer: names that nobody can ask for displace none.
+// settle finds the answer and hands it to all waiting callers. It ends within the timeout of a
+// question. A name takes room among the kept ones only with an answer: names without one displace
+// none.
 func (n *Names) settle(k *keptName, family int, q *question) {
 	a, ttl := n.find(k.name, family)
 	n.mu.Lock()
@@ -69,7 +69,7 @@ func (n *Names) settle(k *keptName, family int, q *question) {
 // find asks, and says for how long the answer holds.
 func (n *Names) find(name string, family int) (answer, time.Duration) {
 	deadline := time.Now().Add(n.cfg.Timeout)
-	// Who gets its turn has a fair part of the time left.
+	// A question that gets its turn has a fair part of the time left.
 	turn, cancel := context.WithDeadline(context.Background(), deadline.Add(-n.cfg.Timeout/4))
 	defer cancel()
 	release, err := n.places.take(turn, name)
@@ -117,8 +117,8 @@ func (n *Names) negative(h heard, e *net.DNSError) (answer, time.Duration) {
 		return answer{err: e}, failureTTL
 	}
 	n.metrics.missing.Inc()
-	// Without an SOA nobody says that it holds (RFC 2308 §5): it is remembered as what
-	// failed is, to bound the questions.
+	// Without an SOA the answer has no lifetime (RFC 2308 §5): it is remembered like a failure, to bound
+	// the questions.
 	ttl := failureTTL
 	switch {
 	case h.none != nil:

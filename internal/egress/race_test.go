@@ -117,7 +117,7 @@ func TestDialTimeoutBoundsLookup(t *testing.T) {
 // wire dials addresses that take their time, and reports what was dialed.
 type wire struct {
 	takes map[string]time.Duration // how long until an address connects; the others fail at once
-	deaf  bool                     // to the context: it connects although nobody wants it any more
+	deaf  bool                     // to the context: it connects although no caller is left
 
 	mu     sync.Mutex
 	dialed []string
@@ -220,7 +220,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// Who is late stops, and the connection that comes all the same is closed.
+// A late dial stops, and a connection that comes all the same is closed.
 func TestLateConnection(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -140,8 +140,8 @@ func (c *tapConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// see takes the lifetimes from a message, if it answers the question. One that
-// does not may be anybody's: net goes on waiting for the right one.
+// see takes the lifetimes from a message, if it answers the question. Any other may be forged: net
+// goes on waiting for the right one.
 func (t *tap) see(question, msg []byte) {
 	var asked, p dnsmessage.Parser
 	sent, err := asked.Start(question)
@@ -176,9 +176,9 @@ func (t *tap) see(question, msg []byte) {
 	}
 }
 
-// leastTTL reads the answers, the aliases on the way to the addresses included:
-// all must hold (RFC 2308 §5 for those that lead nowhere). It also returns the IPv4 addresses that
-// are told as IPv6 addresses.
+// leastTTL reads the answers, the aliases on the way to the addresses included: all must hold (RFC
+// 2308 §5 for those that lead nowhere). It also returns the IPv4 addresses that are written as IPv6
+// addresses.
 func leastTTL(
 	p *dnsmessage.Parser, want dnsmessage.Type,
 ) (least time.Duration, found bool, mapped []netip.Addr, err error) {
@@ -227,7 +227,7 @@ func negativeTTL(p *dnsmessage.Parser) (time.Duration, bool) {
 	}
 }
 
-// seconds is a TTL. What has the highest bit set counts as 0 (RFC 2181 §8).
+// seconds is a TTL. A value with the highest bit set counts as 0 (RFC 2181 §8).
 func seconds(ttl uint32) time.Duration {
 	if ttl > math.MaxInt32 {
 		return 0

@@ -84,9 +84,9 @@ func fitRequestLine(s string) string {
 	return string(b)
 }
 
-// RequestTarget is Target for those who write the request line themselves: whether
-// the URL is https, its host as the URL spells it, and what stands between the method
-// and the version. What is plain costs no memory. It fails with ErrBadURL.
+// RequestTarget is Target for callers that write the request line themselves. It returns whether the
+// URL is https, its host as the URL spells it, and the part between the method and the version. A
+// plain URL costs no memory. It fails with ErrBadURL.
 func RequestTarget(raw string) (secure bool, authority, target string, err error) {
 	scheme, host, path, query, err := split(raw)
 	if err != nil {
@@ -107,8 +107,8 @@ func RequestTarget(raw string) (secure bool, authority, target string, err error
 	return secure, host, fitRequestLine(raw[at : at+len(path)+len(query)]), nil
 }
 
-// plainHost tells the hosts that url.Parse takes as they are: letters, digits, dots
-// and hyphens, perhaps with a port.
+// plainHost recognizes the hosts that url.Parse takes as they are: letters, digits, dots and hyphens,
+// perhaps with a port.
 func plainHost(host string) bool {
 	name, port, hasPort := strings.Cut(host, ":")
 	for i := 0; i < len(name); i++ {

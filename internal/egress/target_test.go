@@ -60,8 +60,8 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// FuzzTarget: whatever is given, a request line holds printable ASCII alone, and
-// what is such stands in it as it was given.
+// FuzzTarget: for any URL, a request line holds printable ASCII alone, and such characters of the URL
+// stand in it unchanged.
 func FuzzTarget(f *testing.F) {
 	for _, raw := range []string{"http://h", "http://h/a{b}%2Fc?x=%zz", "http://h//x?", "https://[::1]:1/\u00e9?a#b"} {
 		f.Add(raw)

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// troubleAfter is how many connections in a row the proxy fails before that is
-	// told: one or two may be the target's fault, which it does not get an answer from.
+	// troubleAfter is how many connections in a row the proxy fails before a log line: one or two may be
+	// the fault of a target without an answer.
 	troubleAfter = 3
-	// troubleEvery is how often the log is told: not at each of thousands of attempts.
+	// troubleEvery is how often a line is logged: not at each of thousands of attempts.
 	troubleEvery = time.Minute
 )
 
@@ -25,7 +25,7 @@ type trouble struct {
 	said   time.Time    // guarded by mu
 }
 
-// Log has the logger told now and then while the proxy fails. The proxy may be nil.
+// Log sets the logger for a line now and then while the proxy fails. The proxy may be nil.
 func (p *Proxy) Log(logger *slog.Logger) {
 	if p == nil {
 		return

@@ -19,7 +19,7 @@ type BadURL struct {
 	Rule string
 }
 
-// Error tells the rule.
+// Error returns the rule.
 func (e *BadURL) Error() string { return ErrBadURL.Error() + ": it " + e.Rule }
 
 // Unwrap returns ErrBadURL.
@@ -96,8 +96,8 @@ func parseURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// unfit tells the characters that no URL holds (RFC 3986 §2). Angle brackets and
-// quotes would end the Link value that names a topic (RFC 8288 §3).
+// unfit recognizes the characters that no URL holds (RFC 3986 §2). Angle brackets and quotes would end
+// the Link value that names a topic (RFC 8288 §3).
 func unfit(r rune) bool {
 	return r <= ' ' || r == 0x7f || r == utf8.RuneError || strings.ContainsRune(`<>"`, r)
 }

@@ -85,9 +85,8 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
-// However a victim's host is spelled, in letters that look like its own or with some that
-// nobody sees, it is refused, or one host to whoever counts: no stranger has as many as
-// there are spellings.
+// A victim's host is spelled in letters that look like its own, or with invisible ones. It is refused,
+// or counts as one host: no stranger has as many as there are spellings.
 func TestOneHostHasOneSpelling(t *testing.T) {
 	d := newDialer(t, egress.Config{})
 	for _, host := range []string{

@@ -84,7 +84,7 @@ func (e *exchange) refuse(status int) {
 	e.w.WriteHeader(status)
 }
 
-// hijack has the connection, which is nobody else's from then on.
+// hijack takes the connection over.
 func (e *exchange) hijack(use func(net.Conn)) {
 	conn, _, err := http.NewResponseController(e.w).Hijack()
 	if err != nil {

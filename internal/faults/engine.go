@@ -127,7 +127,7 @@ func (l *Log) Heads(ctx context.Context, keys []string) ([]delivery.Seq, error) 
 	return get(ctx, l.plan, "log.Heads", func() ([]delivery.Seq, error) { return l.of.Heads(ctx, keys) })
 }
 
-// Trim implements delivery.Log. What went is told also with an injected error.
+// Trim implements delivery.Log. It returns the removed part also with an injected error.
 func (l *Log) Trim(
 	ctx context.Context, key string, before delivery.Seq, olderThan time.Time,
 ) (went delivery.Trimmed, err error) {
@@ -138,7 +138,7 @@ func (l *Log) Trim(
 	return went, err
 }
 
-// Shrink implements delivery.Log. What went is told also with an injected error.
+// Shrink implements delivery.Log. It returns the removed part also with an injected error.
 func (l *Log) Shrink(
 	ctx context.Context, key string, keep int64, before delivery.Seq, olderThan time.Time,
 ) (went delivery.Trimmed, err error) {

@@ -20,14 +20,14 @@ type Answer struct {
 
 // NetworkConfig is what a Network is made of.
 type NetworkConfig struct {
-	// Seed tells one plan from another.
+	// Seed selects the plan.
 	Seed uint64
 	// Rate is the share of requests that are disturbed, from 0 to 1; a
 	// fifth of it is that of connections which are reset before any.
 	Rate float64
 	// SlowMax bounds how long an answer is held back, or trickles. Default 400 ms.
 	SlowMax time.Duration
-	// Injected is told of each fault, before it is done.
+	// Injected is called with each fault, before it is done.
 	Injected func(kind string)
 }
 
@@ -50,7 +50,7 @@ func NewNetwork(cfg NetworkConfig) *Network {
 	return &Network{cfg: cfg, faults: disturbances(), counts: map[string]int{}}
 }
 
-// Calm ends all faults: what comes from now on is not disturbed.
+// Calm ends all faults: later requests are not disturbed.
 func (n *Network) Calm() { n.calm.Store(true) }
 
 // Counts reports how many faults of each kind there were.
@@ -68,11 +68,10 @@ func (n *Network) Failed() int {
 	return n.failed
 }
 
-// Handler serves what answer says, disturbed or not. answer reads what it needs of
-// the request. It is told before whether its answer may be lost on the way:
-// whoever takes something in and says so with a 2xx may then be sent it
-// again. It is not called where the sender surely learns of no success: the
-// connection is reset before, or the sender gets another status.
+// Handler serves the answers of answer, disturbed or not. answer reads what it needs of the request.
+// Its argument lost reports whether its answer may be lost on the way: after a 2xx the same content
+// may then come again. It is not called where the sender surely learns of no success: the connection
+// is reset before, or the sender gets another status.
 func (n *Network) Handler(answer func(r *http.Request, lost bool) Answer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d, by := n.next()
@@ -150,7 +149,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // reset closes a connection so that its peer gets an RST.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // what is closed already needs no reset
+		_ = tcp.SetLinger(0) // a closed connection needs no reset
 	}
 	_ = conn.Close()
 }

@@ -13,8 +13,8 @@ import (
 	"carillon/internal/faults"
 )
 
-// Every disturbance happens; a request whose answer was not said to be lost is told
-// of success, and one that was not taken in is told of none.
+// Every disturbance happens. A request whose answer could not be lost gets its success, and one that
+// was not taken in gets none.
 func TestNetwork(t *testing.T) {
 	const requests = 1200
 	network := faults.NewNetwork(faults.NetworkConfig{Seed: 7, Rate: 0.9, SlowMax: 4 * time.Millisecond})

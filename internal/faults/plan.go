@@ -60,7 +60,7 @@ func (r Rates) draw(at float64) Kind {
 
 // Config is what a Plan is made of.
 type Config struct {
-	// Seed tells one plan from another.
+	// Seed selects the plan.
 	Seed uint64
 	// Rates are those of each call by its name, as in "log.Append". Calls that
 	// are not there never fail.
@@ -71,8 +71,8 @@ type Config struct {
 	DelayMax time.Duration
 	// HangMax bounds a hang that its context does not end earlier; 0: no bound.
 	HangMax time.Duration
-	// Injected is told of each fault that happened, by the goroutine of the call
-	// and before its caller knows.
+	// Injected is called with each fault that happened, by the goroutine of the call and before its caller
+	// knows.
 	Injected func(call string, kind Kind)
 }
 
@@ -118,7 +118,7 @@ type Count struct {
 
 func (c Count) String() string { return fmt.Sprintf("%s %s %d", c.Call, c.Kind, c.N) }
 
-// Counts tells the faults that happened, in the order of names and kinds.
+// Counts returns the counts of the faults that happened, in the order of names and kinds.
 func (p *Plan) Counts() (counts []Count) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,5 +192,5 @@ func (p *Plan) fail(call string, kind Kind) error {
 	return fmt.Errorf("%w: %s: %w", subscription.ErrUnavailable, call, ErrInjected)
 }
 
-// injected tells a fault from an error of the engine.
+// injected recognizes a fault among the errors of the engine.
 func injected(err error) bool { return errors.Is(err, ErrInjected) }

@@ -185,7 +185,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// A log that is trimmed and fails has told what went.
+// A log that is trimmed and fails has returned the removed part.
 func TestTrimTells(t *testing.T) {
 	d := newDisk(t, single("log.Trim", faults.After))
 	log := d.parts().Log

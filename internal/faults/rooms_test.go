@@ -131,7 +131,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// insist repeats a request as those do that are told to come again.
+// insist repeats a request as a client does that was asked to come again.
 func (r *rooms) insist(request func() error) {
 	r.t.Helper()
 	for range 3 {
@@ -205,8 +205,7 @@ func (r *rooms) live() {
 	pass(4 * settling)
 }
 
-// check holds what is in the engine, unwrapped, and what was delivered against
-// what was accepted.
+// check compares the engine's content, unwrapped, and the deliveries with the accepted requests.
 func (r *rooms) check() {
 	r.t.Helper()
 	if got := r.got[loyal]; !slices.Equal(got, r.accepted) {
@@ -254,9 +253,9 @@ func live(t *testing.T, plan *faults.Plan) {
 	})
 }
 
-// The fault table: the first calls of every name fail, persisted or not. What comes
-// of it all is the same as without. (Shrink has nothing to do where all keep up; the
-// tests of package delivery have it fail.)
+// The fault table: the first calls of every name fail, persisted or not. The result is the same as
+// without faults. (Shrink has nothing to do where all keep up; the tests of package delivery have it
+// fail.)
 func TestFaultTable(t *testing.T) {
 	whole := faults.NewPlan(faults.Config{})
 	live(t, whole)

@@ -13,7 +13,7 @@ import (
 	"carillon/internal/h1"
 )
 
-// What comes of each kind of answer, and whether its connection is used again.
+// The outcome of each kind of answer, and whether its connection is used again.
 func TestAnswers(t *testing.T) {
 	long := "X-Long: " + strings.Repeat("x", 5<<10) + "\r\n"
 	for name, c := range map[string]struct {
@@ -65,7 +65,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Where no answer comes, or none that can be told.
+// Missing and unreadable answers.
 func TestNoAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string

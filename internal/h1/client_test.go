@@ -229,7 +229,7 @@ type slowly struct{ r io.Reader }
 
 func (s slowly) Read(b []byte) (int, error) { return s.r.Read(b[:min(len(b), 1500)]) }
 
-// The connections to a host are bounded; who comes later waits, and takes over.
+// The connections to a host are bounded; a later request waits, and takes over.
 func TestConnectionBound(t *testing.T) {
 	ways(t, func(t *testing.T, w way) {
 		w.cfg.MaxConnsPerHost = 2
@@ -352,7 +352,7 @@ func TestNoRoomToIdle(t *testing.T) {
 // counting counts the bytes that are read.
 type counting struct {
 	net.Conn
-	n int // of whoever reads
+	n int // of the reader
 }
 
 func (c *counting) Read(b []byte) (int, error) {

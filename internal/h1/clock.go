@@ -20,7 +20,7 @@ const (
 // next look: a caller comes back with the same one.
 const keptWatches = 8
 
-// errCancelled: the context of the request ended. The cause is told instead.
+// errCancelled: the context of the request ended. Callers get the cause.
 var errCancelled = errors.New("cancelled")
 
 // longAgo is a deadline that has passed: it ends what waits.
@@ -46,7 +46,7 @@ type clock struct {
 	// seen is the latest time that was looked at: not after now, and near it wherever
 	// much is going on. It saves a look at the clock for each connection given back.
 	seen        time.Duration
-	first, last *exchange // what is under way
+	first, last *exchange // the exchanges under way
 	untimed     int       // exchanges of RoundTrip under way: these have hooks of their own
 
 	watches map[<-chan struct{}]*watch // by the Done of their contexts
@@ -81,8 +81,8 @@ func (c *clock) expire(now time.Duration) {
 	}
 }
 
-// again sets the timer if a request or a context is still to be watched, and reports whether it
-// did. It forgets the contexts that nobody used since the last time. mu is held.
+// again sets the timer if a request or a context is still to be watched, and reports whether it did.
+// It forgets the contexts without a use since the last time. mu is held.
 func (c *clock) again() bool {
 	for _, w := range c.watches {
 		if w.users == 0 && !w.recent {

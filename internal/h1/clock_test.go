@@ -14,7 +14,7 @@ import (
 	"carillon/internal/h1"
 )
 
-// drips writes a byte a second until nobody reads.
+// drips writes a byte a second until the reader stops.
 func drips(c net.Conn, s string) {
 	for i := range len(s) {
 		time.Sleep(time.Second)

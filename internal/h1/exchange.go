@@ -13,9 +13,9 @@ import (
 
 // Sizes of what an exchange holds while it is under way, from a pool.
 const (
-	// copyBody is up to which size a body is copied behind its header. Larger ones are
-	// written from where they are, once for all who get them: what is under way holds
-	// no more than this, headBytes and its header.
+	// copyBody is up to which size a body is copied behind its header. A larger one is written from its
+	// place, once for all its requests: a request under way holds no more than this, headBytes and its
+	// header.
 	copyBody = 2 << 10
 	// joinBody is up to which size a body is copied for TLS while it is written, so that
 	// it goes out with its header.
@@ -48,7 +48,7 @@ type entry struct {
 	prev, next *exchange
 	listed     bool
 	deadline   time.Duration // extend moves it; else it stays while under way
-	conn       *conn         // the one to break, nil while there is none
+	conn       *conn         // the one to break, nil before there is one
 	broken     error         // why it was broken off
 	untimed    bool          // no deadline: its roundTrip breaks it off. Set before begin.
 	watch      *watch
@@ -183,8 +183,8 @@ func (x *exchange) throughTLS(cn *conn) {
 	x.secure = nil
 }
 
-// goOn does by way of net what is still to be done. What is large is written beside
-// the reading: an answer may come before the request is out, and counts.
+// goOn does the rest of the work through net. A large body is written beside the reading: an answer
+// may come before the request is out, and counts.
 func (x *exchange) goOn(cn *conn) error {
 	if x.err == errStale {
 		return x.err
@@ -211,7 +211,7 @@ func (x *exchange) goOn(cn *conn) error {
 		return err
 	}
 	if !x.keep || !x.limit(cn.nc.SetWriteDeadline, graceTime) {
-		cn.abort() // there will be no answer, or there is one and nobody reads on
+		cn.abort() // the answer does not come, or its reader has stopped
 	}
 	x.keep = <-writing == nil && x.keep
 	return err

@@ -28,7 +28,7 @@ func ParseDripped(b []byte) (simpleAnswer bool, status int, closes bool, length,
 	return v == simple, h.status, h.close, h.length, h.end, parsed
 }
 
-// Tells reports what is still there of what looks at the clock and at contexts.
+// Tells reports whether the clock still ticks, and how many contexts are watched.
 func (c *Client) Tells() (ticking bool, watches int) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
@@ -69,8 +69,8 @@ func (c *Client) LookAround() {
 	}
 }
 
-// Paced reports how many slots nobody holds, how many handshakes count as begun, and how many wait
-// for a slot.
+// Paced returns how many slots are free, how many handshakes count as begun, and how many wait for a
+// slot.
 func (c *Client) Paced() (free, begun, ready int) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *Client) EndAsItGetsASlot(wait func()) {
 	}
 }
 
-// IdleSince tells from when on each idle connection has been so.
+// IdleSince returns how long each idle connection has been idle.
 func (c *Client) IdleSince() (since []time.Duration) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()

@@ -26,7 +26,7 @@ type hostKey struct {
 // its session is kept. pool.mu guards all fields below line.
 type host struct {
 	key     hostKey
-	address string // what is dialed
+	address string // the address to dial
 	name    string // what its certificate must be for
 	line    []byte // the end of the request line, and the Host header
 

@@ -50,7 +50,7 @@ func TestRoundsOverTooManyHosts(t *testing.T) {
 	})
 }
 
-// What is used often stays beside rounds over too many hosts.
+// A connection in frequent use stays beside rounds over too many hosts.
 func TestOftenUsedStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, 0, 0)
@@ -206,8 +206,8 @@ func TestNoSession(t *testing.T) {
 	})
 }
 
-// Connections that their servers have closed are noticed while nobody uses them, and those that
-// got a ticket meanwhile stay.
+// Connections that their servers have closed are noticed while they are unused, and those that got a
+// ticket meanwhile stay.
 func TestLookAtIdle(t *testing.T) {
 	ways(t, func(t *testing.T, w way) {
 		if w.name == "wrapped" {
@@ -267,7 +267,7 @@ func TestIdleMemoryOfLargeCertificates(t *testing.T) {
 		cfg.IdleBytes, cfg.IdleTimeout = 16*h1.TLSBytes, time.Hour
 		client := newClient(t, cfg)
 		round(t, client, 0, 10)
-		time.Sleep(5 * time.Minute) // nobody expects them any more
+		time.Sleep(5 * time.Minute) // no request is expected on them any more
 		chain := &p.server.Certificates[0].Certificate
 		for range 20 {
 			*chain = append(*chain, (*chain)[0])

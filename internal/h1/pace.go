@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// A TLS handshake costs a millisecond of a processor, a request over a connection that is
-// open a twentieth of that. So a request over TLS waits for a connection of its host if that
-// is expected to be free before another one could be opened, and connections are opened
-// only as fast as the processors can compute:
+// A TLS handshake costs a millisecond of a processor, a request over an open connection a twentieth of
+// that. So a request over TLS waits for a connection of its host if that is expected to be free before
+// another one could be opened, and connections are opened only as fast as the processors can compute:
 //
 //	request ──▶ idle connection? ──▶ go
 //	              │ no
@@ -19,9 +18,9 @@ import (
 //	        ▼
 //	   pace.hosts ──── a slot is free, no handshake wants it ──▶ dial ──▶ handshake ──▶ go
 //
-// A handshake holds its slot while it computes and gives it back while it waits for the
-// network. Handshakes that have begun go first, so one that has begun also ends. Far hosts
-// lose nothing by that: what takes long there is the network.
+// A handshake holds its slot while it computes and gives it back while it waits for the network.
+// Handshakes that have begun go first, so one that has begun also ends. Far hosts lose nothing by
+// that: the network takes most of their time.
 
 // dialHold is how long connecting holds a slot where hosts are nearby. Most have answered by
 // then, and the handshake goes on, so no more are begun than the processors can compute.

@@ -33,8 +33,8 @@ func newPool(cfg *Config) *pool {
 	return p
 }
 
-// admit enlists an exchange and returns an idle connection for it. Where there is none it enqueues
-// the exchange and returns its waiter.
+// admit enlists an exchange and returns an idle connection for it. Without one it enqueues the
+// exchange and returns its waiter.
 func (p *pool) admit(ctx context.Context, x *exchange, secure bool, authority string) (*host, *conn, *waiter, error) {
 	now := p.clock.elapsed()
 	p.mu.Lock()

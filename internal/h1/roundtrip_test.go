@@ -148,8 +148,7 @@ func recorded(t *testing.T, u url.URL, change func(*http.Request), by func(dialF
 	return dialed + "\n" + sent.String()
 }
 
-// What is no GET or HEAD without a body is refused before anything is dialed, and its
-// body closed.
+// Anything but GET or HEAD without a body is refused before anything is dialed, and its body closed.
 func TestRoundTripRefuses(t *testing.T) {
 	cfg := config()
 	cfg.Dial = func(context.Context, string, string) (net.Conn, error) {
@@ -307,7 +306,7 @@ func TestRoundTripToTheEnd(t *testing.T) {
 	})
 }
 
-// What is no answer is an error, and leaves nothing.
+// An invalid answer is an error, and leaves nothing.
 func TestRoundTripFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string

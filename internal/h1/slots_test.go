@@ -13,8 +13,8 @@ import (
 	"carillon/internal/h1"
 )
 
-// A handshake whose context ends just as it gets a slot may still write: what crypto/tls had put
-// aside. It must not stay in line for a slot that nobody would give back.
+// A handshake whose context ends just as it gets a slot may still write the bytes that crypto/tls had
+// put aside. It must not stay in line for a slot that would never be given back.
 func TestSlotAtTheLastMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(t, newPlace(t, 0, 0).config())

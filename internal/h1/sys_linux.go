@@ -60,8 +60,8 @@ func result(n, _ uintptr, errno syscall.Errno) (int, error) {
 	return int(n), nil
 }
 
-// distance is how long the kernel has seen the way to the other side and back take, or what is
-// told where it does not know.
+// distance is the kernel's estimate of the round trip to the other side, or otherwise where it has
+// none.
 func distance(tcp *net.TCPConn, otherwise time.Duration) time.Duration {
 	raw, err := tcp.SyscallConn()
 	if err != nil {

@@ -19,9 +19,8 @@ import (
 
 const gone = "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"
 
-// What comes on an idle connection answers nothing, and its end is seen before anything
-// is sent: also where the server reads on, and would never say more. However soon the
-// next request follows.
+// Bytes on an idle connection answer nothing, and its end is seen before anything is sent: also where
+// the server reads on, and would never say more. However soon the next request follows.
 func TestUnasked(t *testing.T) {
 	for name, say := range map[string]func(net.Conn){
 		"a late answer":  func(c net.Conn) { _, _ = io.WriteString(c, gone) },

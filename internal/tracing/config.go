@@ -35,14 +35,14 @@ type Config struct {
 	Service string
 	// Version is that of the program.
 	Version string
-	// Logger takes what is wrong. nil: nobody does.
+	// Logger logs errors. nil: they are not logged.
 	Logger *slog.Logger
 	// Registerer takes the metrics of what was sent and dropped; it may be nil.
 	Registerer prometheus.Registerer
 }
 
-// wanted reports whether the variables ask for traces. An error is of variables that ask for
-// what cannot be.
+// wanted reports whether the variables ask for traces. The error is of variables that ask for
+// something impossible.
 func (c Config) wanted() (bool, error) {
 	if strings.EqualFold(strings.TrimSpace(c.Getenv(varDisabled)), "true") {
 		return false, nil

@@ -90,7 +90,7 @@ func (c confirmer) Confirm(ctx context.Context, r subscription.Request, challeng
 	return err
 }
 
-// Deny tells a callback that it is denied.
+// Deny sends a callback its denial.
 func (c confirmer) Deny(ctx context.Context, topicURL, callback, reason string) error {
 	_, span := c.t.tracer.Start(context.Background(), "deny", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		attribute.String("carillon.subscription.id", subscription.NewID(topicURL, callback).String()),

@@ -47,7 +47,7 @@ var errQueueFull = errors.New("more spans wait than the queue holds: the collect
 // outlet is the exporter of what has passed the gate.
 type outlet struct{ *gate }
 
-// ExportSpans sends spans. What is lost is told here, and to nobody else.
+// ExportSpans sends spans. Losses are counted and logged here.
 func (o outlet) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := o.exporter.ExportSpans(ctx, spans)
 	o.waiting.Add(-int64(len(spans)))
@@ -62,7 +62,7 @@ func (o outlet) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error
 // Shutdown ends the exporter.
 func (o outlet) Shutdown(ctx context.Context) error { return o.exporter.Shutdown(ctx) }
 
-// lossEvery is how often a line tells of spans that were lost.
+// lossEvery is how often a line reports lost spans.
 const lossEvery = time.Minute
 
 // losses counts what was sent and what was lost.

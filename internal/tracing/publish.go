@@ -38,7 +38,7 @@ func (t *Tracer) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// causeOf reads traceparent. What comes with it, tracestate and baggage, is nobody's business.
+// causeOf reads traceparent. It ignores tracestate and baggage.
 func causeOf(header http.Header) trace.SpanContext {
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(header))
 	return trace.SpanContextFromContext(ctx).WithTraceState(trace.TraceState{})
@@ -62,8 +62,8 @@ type publisher struct {
 	t *Tracer
 }
 
-// Publish publishes. The notification's ID, by which its spans are known, is told by its
-// receipt: so they are made when all is over.
+// Publish publishes. The notification's ID, by which its spans are known, is in its receipt: so they
+// are made after all is over.
 func (p publisher) Publish(ctx context.Context, what delivery.Publication) (delivery.Receipt, error) {
 	host, size := topic.Authority(what.Topic.String()), len(what.Body)
 	began := time.Now()
@@ -84,7 +84,7 @@ func (t *Tracer) published(
 	of := idsOf(r.ID)
 	ctx := of.root()
 	switch {
-	case err != nil: // it has no ID, or none that anybody was told
+	case err != nil: // it has no ID, or no client got it
 		of = idsOf(uuid.New())
 		ctx = of.root()
 	case r.Repeated:

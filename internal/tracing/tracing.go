@@ -22,8 +22,8 @@ type Tracer struct {
 	tracer   trace.Tracer
 }
 
-// New returns a Tracer as the variables want it: nil where they ask for none. It connects to
-// nobody: the collector may be away.
+// New returns a Tracer by the variables: nil where they ask for none. It opens no connection: the
+// collector may be away.
 func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -44,7 +44,7 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The library tells of its troubles by these alone, which are the process's.
+	// The library reports its troubles by these alone, which are the process's.
 	otel.SetLogger(logr.FromSlogHandler(cfg.Logger.Handler()))
 	otel.SetErrorHandler(lost)
 	exporter, err := otlptracehttp.New(ctx)

@@ -58,7 +58,7 @@ func (p *publisher) Publish(context.Context, delivery.Publication) (delivery.Rec
 	return delivery.Receipt{ID: p.id, Seq: 7, Repeated: p.repeated}, nil
 }
 
-// sender answers as it is told.
+// sender gives preset answers.
 type sender struct {
 	outcome     send.Outcome
 	traceparent string
@@ -89,8 +89,8 @@ func closeOf(t *testing.T, tracer *tracing.Tracer) {
 
 const incoming = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// A publication and its deliveries are one trace, also of those after a restart, and no
-// process tells another of it.
+// A publication and its deliveries are one trace, also those after a restart, without a message
+// between processes.
 func TestOneTrace(t *testing.T) {
 	collector := tracingtest.Start(t)
 	env := variables{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL, "OTEL_EXPORTER_OTLP_HEADERS": "x-key=k", "OTEL_SERVICE_NAME": "mine"}
@@ -172,8 +172,8 @@ func TestOneTrace(t *testing.T) {
 	}
 }
 
-// What was handed in again is told as such, below the span of its first coming; what
-// could not be stored is a trace of its own.
+// A repeated publication is marked as such, below the span of its first coming; one that could not be
+// stored is a trace of its own.
 func TestRepeatedAndFailed(t *testing.T) {
 	collector := tracingtest.Start(t)
 	tracer := variables{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": collector.URL + "/v1/traces"}.tracer(t, nil, nil)
@@ -262,7 +262,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// The variables decide whether there are traces; what cannot be is refused.
+// The variables decide whether there are traces; an impossible setting is refused.
 func TestVariables(t *testing.T) {
 	const at = "http://127.0.0.1:4318"
 	for _, tt := range []struct {
@@ -308,7 +308,7 @@ func TestOff(t *testing.T) {
 	closeOf(t, off)
 }
 
-// A collector that is away holds nobody up. What is dropped is counted, and told once.
+// A collector that is away holds nothing up. Dropped spans are counted, and reported once.
 func TestCollectorAway(t *testing.T) {
 	hang, hanging := make(chan struct{}), make(chan struct{}, 64)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

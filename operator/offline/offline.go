@@ -39,7 +39,7 @@ type Store struct {
 	Shards  delivery.Shards
 }
 
-// nobody delivers nothing, and ends no subscription.
+// A nobody delivers nothing, and ends no subscription.
 type nobody struct{}
 
 // Send is not called: no attempt starts.

@@ -122,7 +122,7 @@ func TestParseCommandRefusals(t *testing.T) {
 	if _, _, err := parseTower("oil", "--drops", "many"); err == nil || !strings.Contains(err.Error(), "(tower oil --help lists the flags)") {
 		t.Errorf("err = %v; want it to name the help of the command", err)
 	}
-	// Nobody has typed the name of the default command.
+	// The user did not type the name of the default command.
 	if _, _, err := parseTower("--times", "0"); !strings.HasPrefix(err.Error(), "--times") {
 		t.Errorf("err = %v; want it to begin with the flag", err)
 	}

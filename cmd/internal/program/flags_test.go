@@ -171,8 +171,7 @@ func TestParseNetworks(t *testing.T) {
 	}
 }
 
-// What was misspelt in the environment is named, without its value; what others put
-// there is not.
+// A misspelt variable is named, without its value; variables of other programs are not.
 func TestWarnOfVariables(t *testing.T) {
 	for name, warns := range map[string]bool{
 		"BELL_LEASEMIN": true, "BELL_ONCE": true, "BELL_HELP": true, "BELL_SECRETS": true,

@@ -159,7 +159,7 @@ func TestNoClientLocksOutOthers(t *testing.T) {
 	})
 }
 
-// Who waits for room gets it when a connection ends, and is closed when the server is to
+// A connection that waits for room gets it when another ends, and is closed when the server is to
 // stop, although a request is under way.
 func TestWaitingForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"carillon/cmd/internal/program"
 )
 
-// A public listener answers to the hosts that it is told, and to those that no page can have
-// lead to it: any other name may be a stranger's, whose page reads a private hub by it.
+// A public listener answers to its configured hosts, and to those that no page can point at it. Any
+// other name may be a stranger's, whose page reads a private hub by it.
 func TestAnswerTo(t *testing.T) {
 	for request, want := range map[string]int{
 		"GET / HTTP/1.1\r\nHost: hub.example\r\n\r\n":                                   200,

@@ -28,7 +28,7 @@ func askWith(conn net.Conn, fields ...string) int {
 	return resp.StatusCode
 }
 
-// hostOf is the Host field, where there is none among the fields.
+// hostOf is the Host field, if the fields lack one.
 func hostOf(fields []string) string {
 	for _, f := range fields {
 		if strings.HasPrefix(f, "Host:") {
@@ -43,7 +43,7 @@ type atLoopback struct{ net.Conn }
 
 func (atLoopback) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8081} }
 
-// What a browser asks for a page of somebody else is refused on a listener for operators.
+// A request that a foreign page makes a browser send is refused on a listener for operators.
 func TestOwnOnly(t *testing.T) {
 	for name, test := range map[string]struct {
 		fields   []string

@@ -105,8 +105,8 @@ func (r *reloading) says(t *testing.T, text string) string {
 	return r.log.String()
 }
 
-// What can change does, for the rest the log says that it takes a restart, and where
-// anything is wrong nothing changes.
+// The settings that can change do. For the rest the log asks for a restart. If anything is wrong
+// nothing changes.
 func TestReload(t *testing.T) {
 	r := newReloading(t, "length: 5m\nkey: s3cret\n")
 	has := func(what, log string, parts ...string) {
@@ -210,7 +210,7 @@ func TestCheck(t *testing.T) {
 	if strings.Contains(out+problems, "s3cret") || strings.Contains(out+problems, "hush") {
 		t.Errorf("a secret is shown:\n%s%s", out, problems)
 	}
-	// What is said of a value that was not read would not be true.
+	// A message about a value that was not read would be wrong.
 	if _, problems, err := check("--config", write(t, "knots: 101\nlength: soon\n")); err == nil || strings.Contains(problems, "an hour") {
 		t.Errorf("beside a value that cannot be read: %v\n%s", err, problems)
 	}

@@ -51,8 +51,7 @@ func TestTLSRefusals(t *testing.T) {
 	}
 }
 
-// A certificate that is not for the URL that the world is told is a warning, at the start
-// and later.
+// A certificate that does not fit the public URL is a warning, at the start and later.
 func TestTLSForAnotherURL(t *testing.T) {
 	files := newCertificate(t, time.Now().Add(365*24*time.Hour)).put(t, t.TempDir())
 	if err := os.Chmod(files.Key, 0o600); err != nil {
@@ -210,8 +209,7 @@ func TestTLSReload(t *testing.T) {
 	})
 }
 
-// Who speaks plain HTTP to the port is told so, and old TLS is refused. Neither fills
-// the log.
+// Plain HTTP to the port gets an answer that says so, and old TLS is refused. Neither fills the log.
 func TestTLSTurnsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := newCertificate(t, time.Now().Add(365*24*time.Hour)).put(t, t.TempDir())
