@@ -85,8 +85,8 @@ type Config struct {
 	// Resolver asks the name servers; nil: the system's.
 	Resolver *net.Resolver
 
-	// Publishers says who may publish: open (default: whoever reaches the hub, to topics that name
-	// it) or registered (only Sources that are registered, with a token).
+	// Publishers is open or registered. open, the default: any client may publish to topics that name the
+	// hub. registered: only registered Sources, with a token, may publish.
 	Publishers string
 	// TrustedProxy are the networks of proxies before the hub, whose X-Forwarded-For says who the
 	// clients are that limits are for, and whose X-Forwarded-Proto counts for Operator.
@@ -135,14 +135,14 @@ type Config struct {
 	// more; default a day more than RetryFor; negative: not at all. KeepFor and KeepBytes come
 	// first.
 	ChangeMemoryFor time.Duration
-	// ChangeMemoryBytes is what all logs may take before what nobody waits for goes, though it is younger
-	// than ChangeMemoryFor: 1,000,000 bytes or more, at most KeepBytes; default a tenth of KeepBytes,
-	// with Redis 64 MiB at most.
+	// ChangeMemoryBytes bounds all logs together. Beyond it notifications that no subscription waits for
+	// go, though they are younger than ChangeMemoryFor: 1,000,000 bytes or more, at most KeepBytes;
+	// default a tenth of KeepBytes, with Redis 64 MiB at most.
 	ChangeMemoryBytes int64
 
-	// OperatorToken returns the token that whoever uses Operator must show, which may change
-	// meanwhile. It must be cheap and never return "". nil: nobody is asked, and whoever reaches
-	// Operator is the operator.
+	// OperatorToken returns the token that clients of Operator must send, which may change meanwhile. It
+	// must be cheap and never return "". nil: no token is needed, and every client that reaches Operator
+	// is the operator.
 	OperatorToken func() string
 	// OperatorPprof adds the profiles of the process at /debug/pprof/ of Operator.
 	OperatorPprof bool

@@ -26,7 +26,7 @@ var dialing = map[string][]string{
 	"net/smtp":                        {"*"},
 	"net/textproto":                   {"Dial"},
 	"log/syslog":                      {"*"},
-	"os/exec":                         {"*"}, // what is run may connect
+	"os/exec":                         {"*"}, // started programs may connect
 	"plugin":                          {"*"},
 	"syscall":                         {"Connect", "Socket", "Sendto", "RawSyscall*", "Syscall*"},
 	"golang.org/x/sys/unix":           {"Connect", "Socket", "Sendto", "RawSyscall*", "Syscall*", "SyscallNoError"},
@@ -93,16 +93,16 @@ var mayDial = map[string]struct {
 	"destination/republish/config.go": {[]string{"net/http.Transport"}, "an aggregator hands changes to the intake that its operator names (--publish)"},
 }
 
-// outsideOf are folders that no command of the house may import (TestWalls), so that what
-// they do is none of the programs' doing.
+// outsideOf are folders that no command of the house may import (TestWalls), so that the programs do
+// not depend on them.
 var outsideOf = map[string]string{
 	"bench":                "benchmarks drive the commands from outside, and are clients beside them",
 	"internal/redistest":   "the tests' own Redis servers",
 	"internal/browsertest": "the tests' own browser",
 }
 
-// TestNobodyElseDials: what strangers have the hub connect to goes through the guard of
-// internal/egress, as nobody else makes connections, but for the exceptions above.
+// TestNobodyElseDials: connections to addresses of strangers go through the guard of internal/egress,
+// as no other package opens connections, except the ones above.
 func TestNobodyElseDials(t *testing.T) {
 	used := map[string]bool{}
 	files := 0
@@ -172,8 +172,8 @@ func walkCode(t *testing.T, f func(name string)) {
 // dialUse is one use of a name of dialing.
 type dialUse struct{ at, what string }
 
-// dialsIn finds the uses in a file, or in src if that is not nil. A package that is
-// imported with a dot is a use as such: its names could not be told from others.
+// dialsIn finds the uses in a file, or in src if that is not nil. A package that is imported with a
+// dot is a use as such: its names look like any others.
 func dialsIn(name string, src any) ([]dialUse, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, src, parser.SkipObjectResolution)

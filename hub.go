@@ -24,12 +24,13 @@ var (
 // Hub is a whole hub. Open makes one. Its methods may be called from any goroutine.
 type Hub struct{ house *house.House }
 
-// Open opens the store and builds all parts of a hub; nothing runs before Run. A Pebble directory
-// is made where there is none, and locked: while another hub or command has it open, in this
-// process or another, Open fails. Redis is not asked yet: Run waits for it.
+// Open opens the store and builds all parts of a hub; nothing runs before Run. A missing Pebble
+// directory is made. It is locked: while another hub or command has it open, in this process or
+// another, Open fails. Redis is not asked yet: Run waits for it.
 //
-// Errors are those of all fields of cfg that cannot be kept, by their names; of a store that cannot be
-// opened; of a process that may open fewer than 64 files; and of cfg.Registerer. After an error nothing stays open.
+// Open returns all errors of the fields of cfg, by their names. It fails if the store cannot be
+// opened, if the process may open fewer than 64 files, and for errors of cfg.Registerer. After an
+// error nothing stays open.
 func Open(cfg Config) (*Hub, error) {
 	h, err := house.Open(house.Config(cfg), house.Hooks{})
 	if err != nil {
@@ -44,9 +45,10 @@ func Open(cfg Config) (*Hub, error) {
 // bound what a client may cost: its headers, and how long it may take to send and to read.
 func (h *Hub) Handler() http.Handler { return h.house.Handler() }
 
-// Operator returns what operators use, from the path / on: the page, the API below /api/v1/,
-// /metrics, /healthz and /readyz. It is not for the world: whoever reaches it is the operator
-// where Config.OperatorToken is nil. It answers from Open until Run has ended, so that the end can be watched.
+// Operator returns the operator's listener, from the path / on: the page, the API below /api/v1/,
+// /metrics, /healthz and /readyz. Do not expose it to the world: if Config.OperatorToken is nil, every
+// client that reaches it is the operator. It answers from Open until Run has ended, so that the end
+// can be watched.
 func (h *Hub) Operator() http.Handler { return h.house.Operator() }
 
 // Run works until ctx ends or a part fails, then ends in order: it waits for requests under way,

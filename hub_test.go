@@ -133,7 +133,7 @@ func TestConfigShowsNoUser(t *testing.T) {
 	}
 }
 
-// What cannot be kept is refused by the name of its field, or what the program calls it, all at once.
+// Refused settings are reported by the names of their fields, or of the program's flags, all at once.
 func TestConfigRefusals(t *testing.T) {
 	cfg := configOf(t)
 	cfg.RetryFor, cfg.MaxBody, cfg.AllowPort, cfg.KeepBytes, cfg.URL = -time.Hour, -1, []string{"0"}, 10, "/websub/"

@@ -23,7 +23,7 @@ var sayWarnings = []string{
 	"cmd/internal/program/variables.go", // the name of the program is in it
 	"cmd/internal/program/serve.go",     // what net/http says, at level debug
 	"cmd/destination/command.go", "cmd/notifier/run.go", "cmd/hub/check.go",
-	"cmd/internal/program/teller.go", // what is under way, by the command that does it
+	"cmd/internal/program/teller.go", // progress, by the command
 	"delivery/dispatch/reader.go",    // readFailed: its callers have constants
 	"destination/follow/hand.go",     // tried: likewise
 	"store/pebblestore/engine_log.go",
@@ -39,14 +39,14 @@ type logLine struct {
 	odd      bool // a key that is no constant
 }
 
-// neverKeys are of what no line may show: a callback is told by its host alone.
+// neverKeys are keys of secret values: a line names a callback by its host alone.
 var neverKeys = []string{"callback", "secret", "token", "body", "password", "header", "query", "challenge"}
 
 // keyStyle is how all keys are spelled.
 var keyStyle = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// TestLogLines: messages are constants, so that lines can be searched for and counted; keys are
-// of one style, and none is of what must not be shown. Those that docs/logs.md explains are there.
+// TestLogLines: messages are constants, so that lines can be searched for and counted; keys are of one
+// style, and never of secret values. Those in docs/logs.md exist.
 func TestLogLines(t *testing.T) {
 	page, err := os.ReadFile("docs/logs.md")
 	if err != nil {
@@ -149,7 +149,7 @@ func logLines(t *testing.T, name string, src any) (found []logLine) {
 	return found
 }
 
-// isLogger tells loggers by their names.
+// isLogger recognizes loggers by their names.
 func isLogger(x ast.Expr) bool {
 	switch x := x.(type) {
 	case *ast.Ident:
@@ -163,7 +163,7 @@ func isLogger(x ast.Expr) bool {
 	return false
 }
 
-// isConstant tells texts that stand in the code, also in several parts.
+// isConstant recognizes texts that stand in the code, also in several parts.
 func isConstant(x ast.Expr) bool {
 	if sum, ok := x.(*ast.BinaryExpr); ok {
 		return isConstant(sum.X) && isConstant(sum.Y)

@@ -91,7 +91,7 @@ func TestVerificationAgain(t *testing.T) {
 	})
 }
 
-// TestLeaseUntold: an old hub does not tell the lease, another tells nonsense.
+// TestLeaseUntold: an old hub leaves out the lease, another sends nonsense.
 func TestLeaseUntold(t *testing.T) {
 	for _, told := range [][]string{nil, {""}, {"-1"}, {"0"}, {"soon"}, {"1e9"}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestSignatures(t *testing.T) {
 	})
 }
 
-// TestOnce: what comes again is answered like the first, and not printed again.
+// TestOnce: a repeated notification is answered like the first, and not printed again.
 func TestOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -202,8 +202,8 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// What tells neither an interval nor a datetime comes again by its ID only: the same
-// content may be of another change.
+// A notification without an interval and a datetime is recognized by its ID only: the same content may
+// be of another change.
 func TestNothingToldTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -283,7 +283,7 @@ func TestGaps(t *testing.T) {
 		}
 		w.stop()
 
-		// What was missed while nobody was subscribed is a gap too.
+		// Changes missed without a subscription are a gap too.
 		w.start(w.config(dir))
 		a = w.subscribed(time.Hour)
 		w.deliver(a, a.secret(), "", minute(9))
@@ -292,7 +292,7 @@ func TestGaps(t *testing.T) {
 		}
 		w.stop()
 
-		// A Sink that looks at them itself is not told over.
+		// A Sink that looks at them itself gets no overlap.
 		cfg := w.config(dir)
 		cfg.SinkSeesGaps = true
 		w.start(cfg)

@@ -14,7 +14,7 @@ import (
 	"carillon/destination"
 )
 
-// deny is a denial, as anybody may send it who knows the callback.
+// deny sends a denial, as any client may that knows the callback.
 func (w *fixture) deny(a ask) {
 	w.t.Helper()
 	if rec := w.get(a.callback() + "?hub.mode=denied&hub.topic=" + url.QueryEscape(topicURL)); rec.Code != http.StatusOK {
@@ -23,8 +23,8 @@ func (w *fixture) deny(a ask) {
 	synctest.Wait()
 }
 
-// A denial that somebody forged ends nothing: deliveries are taken, and the hub, asked at once,
-// verifies. However many come, the hub is asked once in ten minutes.
+// A forged denial ends nothing: deliveries are taken, and the hub, asked at once, verifies. However
+// many come, the hub is asked once in ten minutes.
 func TestForgedDenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)

@@ -79,8 +79,8 @@ func TestNextHub(t *testing.T) {
 	})
 }
 
-// TestTopicMovesToAnotherHub: nothing is lost on the way, nothing comes twice,
-// and the old hub is told to stop.
+// TestTopicMovesToAnotherHub: nothing is lost on the way, nothing comes twice, and the old hub gets an
+// unsubscription.
 func TestTopicMovesToAnotherHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)

@@ -71,7 +71,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A topic over https that redirects to http is not followed there: anybody on the way could name a hub.
+// A topic over https that redirects to http is not followed there: an attacker on the way could name a
+// hub.
 func TestTopicLeavesHTTPS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -369,8 +370,8 @@ func TestRenewal(t *testing.T) {
 	})
 }
 
-// TestRenewalOfWhatCannotBeAsked: the topic's server is away and the hub refuses
-// for a while; what was agreed is renewed as soon as it can be.
+// TestRenewalOfWhatCannotBeAsked: the topic's server is away and the hub refuses for a while. The
+// subscription is renewed as soon as it can be.
 func TestRenewalOfWhatCannotBeAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -400,7 +401,7 @@ func TestRenewalOfWhatCannotBeAsked(t *testing.T) {
 	})
 }
 
-// TestStopIsBounded: a hub that never verifies the unsubscription holds nobody up.
+// TestStopIsBounded: a hub that never verifies the unsubscription does not hold up the stop.
 func TestStopIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -426,7 +427,7 @@ func TestStopIsBounded(t *testing.T) {
 	})
 }
 
-// TestStopBeforeSubscribed: there is nothing to end, and nobody is asked.
+// TestStopBeforeSubscribed: there is nothing to end, and no request is sent.
 func TestStopBeforeSubscribed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
@@ -443,7 +444,7 @@ func TestStopBeforeSubscribed(t *testing.T) {
 	})
 }
 
-// TestLeaseOver: what ended while nobody ran is not carried on; a new
+// TestLeaseOver: a subscription that ended while the program was off is not carried on; a new
 // subscription has a new callback and secret.
 func TestLeaseOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"carillon/topic"
 )
 
-// prefixes reads prefixes. A text that is none covers nothing.
+// prefixes reads prefixes. An invalid text covers nothing.
 func prefixes(texts ...string) (all []topic.Prefix) {
 	for _, text := range texts {
 		p, _ := topic.ParsePrefix(text)
@@ -91,7 +91,7 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// What is one topic to subscriptions is so to Sources.
+// One topic for subscriptions is one for Sources.
 func FuzzCovers(f *testing.F) {
 	f.Add("https://a.example/%78/%2e%2e/y?a=%7e")
 	f.Add("https://a.example/x/..%2f;%5C")

@@ -9,11 +9,11 @@ import (
 	"carillon/internal/standing"
 )
 
-// Domain returns the registered domain of a name, by the public suffix list: "a.b.example.co.uk"
-// is in "example.co.uk". One owner answers for all names in it, and so do one owner's name
-// servers. Below a top-level domain that the list lacks it is the last two labels, as the list's
-// own rule for such names says: a top-level domain may be younger than the list. It is the name
-// itself where nobody registers names: for a public suffix, or a name of one label.
+// Domain returns the registered domain of a name, by the public suffix list: "a.b.example.co.uk" is in
+// "example.co.uk". One owner answers for all names in it, and so do one owner's name servers. A
+// top-level domain may be younger than the list: below one that the list lacks it is the last two
+// labels, by the list's own rule for such names. It is the name itself where no names are registered:
+// for a public suffix, or a name of one label.
 func Domain(name string) string {
 	name = Lower(strings.TrimSuffix(name, "."))
 	if domain, err := publicsuffix.EffectiveTLDPlusOne(name); err == nil {
@@ -38,8 +38,8 @@ func Site(raw string) string {
 	return Domain(host)
 }
 
-// private reports whether a name is below a top-level domain that nobody can register names in:
-// those that are reserved (RFC 6761, RFC 6762 and its appendix G, ICANN's for private use).
+// private reports whether a name is below a top-level domain without registrations: the reserved ones
+// (RFC 6761, RFC 6762 and its appendix G, ICANN's for private use).
 func private(name string) bool {
 	switch name[strings.LastIndexByte(name, '.')+1:] {
 	case "example", "invalid", "localhost", "test",

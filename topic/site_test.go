@@ -42,7 +42,7 @@ func TestSpellingsOfOneSite(t *testing.T) {
 		"2606:2800:220:1::/64": {"[2606:2800:220:1::1]", "[2606:2800:220:1:0:0:0:1]", "[2606:2800:0220:0001::2]:80", "[2606:2800:220:1::0.0.0.1]", "[2606:2800:220:1::1%251]"},
 		"":                     {strings.Repeat("a", 254), strings.Repeat("a.", 1000) + "local"},
 		"printer":              {"printer", "PRINTER.", "Printer:8080"},
-		"stranger.duckdns.org": {"stranger.duckdns.org", "x.Stranger.duckdns.org"}, // anybody has such a site for nothing
+		"stranger.duckdns.org": {"stranger.duckdns.org", "x.Stranger.duckdns.org"}, // such a site is free for all
 	} {
 		for _, host := range hosts {
 			if got := topic.Site("http://" + host + "/"); got != want {

@@ -181,7 +181,7 @@ func unsubscribe(t *testing.T, s subscription.Store, sub subscription.Subscripti
 	must(t, s.Unsubscribe(t.Context(), r))
 }
 
-// holder is a delivery.Holder made of functions; what is nil does nothing.
+// holder is a delivery.Holder made of functions; a nil one does nothing.
 type holder struct {
 	gained func(ctx context.Context, tenure delivery.Tenure) error
 	lost   func(s subscription.Shard)

@@ -217,7 +217,7 @@ func testRepeated(t *testing.T, open Open) {
 				go func() {
 					receipt, err := h.Log.Append(t.Context(), first, uuid.New(), start)
 					if err == nil && !receipt.Repeated {
-						return // what is told of is the repetition
+						return // the repetition is reported
 					}
 					told <- err
 				}()

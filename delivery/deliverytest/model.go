@@ -168,7 +168,7 @@ func (m *logModel) checkRead(t *testing.T, rt *rapid.T, from delivery.Seq) {
 	}
 }
 
-// checkState is what the log tells of the topic.
+// checkState checks the log's state of the topic.
 func (m *logModel) checkState(t *testing.T, rt *rapid.T) delivery.TopicState {
 	state, err := m.log.State(t.Context(), m.topic)
 	if err != nil || state.Head != m.lastSeq() {
@@ -177,7 +177,7 @@ func (m *logModel) checkState(t *testing.T, rt *rapid.T) delivery.TopicState {
 	return state
 }
 
-// checkTopics compares the topic's part of the list of all with what is told of it alone.
+// checkTopics compares the topic's part of the list of all with its own state.
 func (m *logModel) checkTopics(t *testing.T, rt *rapid.T) {
 	if got, want := stateOf(t, m.log, m.topic), m.checkState(t, rt); m.lastSeq() > 0 && got != want {
 		rt.Fatalf("among all topics it is %+v, alone %+v", got, want)

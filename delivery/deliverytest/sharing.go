@@ -13,9 +13,9 @@ import (
 	"carillon/subscription"
 )
 
-// RunSharing runs the suite of delivery.Shards for an engine that several processes
-// share: each has its fair part, nobody works on what can be another's, and what
-// a silent one leaves is taken over.
+// RunSharing runs the suite of delivery.Shards for an engine that several processes share: each has
+// its fair part, no process works on shards that can be another's, and the shards of a silent one are
+// taken over.
 func RunSharing(t *testing.T, open func(t *testing.T) SharingHarness) {
 	for name, test := range map[string]func(t *testing.T, w *town){
 		"one that is alone has all":                             testAlone,
@@ -187,8 +187,7 @@ func testShortSilence(_ *testing.T, w *town) {
 	}
 }
 
-// Nobody took what it had, whether its lease has run out or not: it goes on, sure of
-// it again.
+// No process took its shards, whether its lease has run out or not: it goes on, sure of them again.
 func testSilenceAlone(_ *testing.T, w *town) {
 	r := w.move().run()
 	w.waitParts(map[*resident]int{r: subscription.Shards})

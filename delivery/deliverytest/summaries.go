@@ -29,7 +29,7 @@ func sameSummary(a, b delivery.Summary) bool {
 	return equal && a == b
 }
 
-// wantSummaries checks what the log tells of the latest below before.
+// wantSummaries checks the log's latest summaries below before.
 func wantSummaries(t *testing.T, l delivery.Log, key string, before delivery.Seq, limit int, want ...delivery.Summary) {
 	t.Helper()
 	got, err := l.Summaries(t.Context(), key, before, limit)
@@ -247,7 +247,7 @@ func testState(t *testing.T, open Open) {
 	})
 }
 
-// wantState compares the State of both topics with what Topics tells.
+// wantState compares the State of both topics with the result of Topics.
 func wantState(t *testing.T, l delivery.Log) {
 	t.Helper()
 	for want, err := range l.Topics(t.Context()) {

@@ -214,7 +214,7 @@ func (r *resident) Gained(ctx context.Context, tenure delivery.Tenure) error {
 	return nil
 }
 
-// gain checks that nobody else can work on the shard. mu is held.
+// gain checks that no other resident can work on the shard. mu is held.
 func (r *resident) gain(tenure delivery.Tenure) {
 	w, s, now := r.town, tenure.Shard, time.Now()
 	if r.inside++; r.inside > 1 {

@@ -38,7 +38,7 @@ func (r *Reports) readGaps(ctx context.Context, looks []Look, do func(l *Look, g
 	if len(looks) == 0 {
 		return nil
 	}
-	unsaved := r.unsavedGaps(looks) // before those that are saved, so that none is missed
+	unsaved := r.unsavedGaps(looks) // before the saved ones, so that all are found
 	type answer struct {
 		look *Look
 		gaps []delivery.Gap

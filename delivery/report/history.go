@@ -22,7 +22,7 @@ type Attempt struct {
 	Number uint32       // as Attempt.Number
 	Class  delivery.Class
 	Status uint16 // 0: there was no answer
-	// Error says why there was none, in our words: never what the callback's server said.
+	// Error is the reason for a missing answer, in our words: never the text of the callback's server.
 	Error  string
 	Replay bool // it was a part of a replay
 }
@@ -94,7 +94,7 @@ type records struct {
 	seed  uint64
 	next  []uint8 // by ring
 	all   []record
-	texts []string // of those with an error; nil: nobody has had one
+	texts []string // of those with an error; nil: none had one
 }
 
 // record is an AttemptRecord without its error.

@@ -47,9 +47,9 @@ func (l Latency) Minus(earlier Latency) Latency {
 	return l
 }
 
-// Quantile returns the time that a part q, from 0 to 1, of the attempts took at most: by
-// how they are spread over the bucket, a quarter too much or too little at worst. 0 where
-// there were none.
+// Quantile returns the time that a part q, from 0 to 1, of the attempts took at most. The attempts are
+// spread over the bucket, which makes it a quarter too much or too little at worst. It is 0 without
+// attempts.
 func (l Latency) Quantile(q float64) time.Duration {
 	var all uint64
 	for _, n := range l {

@@ -9,8 +9,8 @@ import (
 	"carillon/subscription"
 )
 
-// Table is the subscriptions in the shards that a process owns and has read. Its mutex is held
-// while a function that it calls runs, and never while between runs: nobody waits for that.
+// Table is the subscriptions in the shards that a process owns and has read. Its mutex is held while a
+// function that it calls runs, and never while between runs: no caller waits for that.
 type Table interface {
 	// Standing returns how it stands with a subscription, if that is there.
 	Standing(id subscription.ID) (s Standing, ok bool)
@@ -18,7 +18,7 @@ type Table interface {
 	// empty, in no order. It misses none that is there throughout, and calls some twice where
 	// others end. After each stretch it calls between, which reports whether to go on.
 	Each(ctx context.Context, key string, look func(e Entry), between func() (more bool, err error)) error
-	// Removed changes whenever a subscription to a topic ends; -1: there is none.
+	// Removed changes whenever a subscription to a topic ends; -1 for an unknown topic.
 	Removed(key string) int
 	// Unsaved returns the gaps of a shard that are not saved yet, in the order in which
 	// they were noted.
@@ -54,10 +54,10 @@ func New(table Table, records delivery.Log, cursors delivery.Cursors, history *H
 // in the shards that this process owns and has read.
 func (r *Reports) Standing(id subscription.ID) (s Standing, ok bool) { return r.table.Standing(id) }
 
-// Each calls visit with every subscription of the shards that this process owns and has
-// read, of the topic with a key only unless that is empty, until visit returns false. They come in
-// no order. One that is there throughout comes; where others end meanwhile, some come
-// twice. Nobody waits for visit.
+// Each calls visit with every subscription of the shards that this process owns and has read, until
+// visit returns false. With a key it visits those of that topic only. They come in no order. One that
+// is there throughout comes; where others end meanwhile, some come twice. Deliveries do not wait for
+// visit.
 func (r *Reports) Each(ctx context.Context, key string, visit func(Standing) bool) error {
 	var seen []Standing
 	return r.table.Each(ctx, key, func(e Entry) {
@@ -77,8 +77,8 @@ func (r *Reports) Each(ctx context.Context, key string, visit func(Standing) boo
 // Attempts returns the latest attempts for a subscription (History.Of).
 func (r *Reports) Attempts(id subscription.ID) []Attempt { return r.history.Of(id) }
 
-// TopicCounts returns the counts of every topic that somebody here subscribes to, or in
-// which a continuity break was seen, in the order of their keys.
+// TopicCounts returns the counts of every topic with a subscription here, or with a continuity break,
+// in the order of their keys.
 func (r *Reports) TopicCounts(ctx context.Context) ([]TopicCount, error) {
 	var all []TopicCount
 	breaks := r.published.all()

@@ -10,7 +10,7 @@ import (
 	"carillon/delivery"
 )
 
-// Bounds of looking for the oldest notification that somebody waits for.
+// Bounds of the search for the oldest notification that a subscription waits for.
 const (
 	// oldestEvery is for how long it counts what was found.
 	oldestEvery = 10 * time.Second
@@ -27,7 +27,7 @@ type waiting struct {
 	known map[string]waitsSince // by the topic's key. Owned by mu.
 }
 
-// latest returns what was found; zero: nobody waits.
+// latest returns the last result; zero: no subscription waits.
 func (w *waiting) latest() time.Time {
 	if found := w.found.Load(); found != nil {
 		return *found
@@ -41,13 +41,13 @@ type waitsSince struct {
 	accepted time.Time
 }
 
-// OldestWaiting is when the oldest notification was accepted that a subscription here has
-// still to get, as found within the last seconds; zero: nobody waits. What is delivered once
-// more counts for nothing: whoever gets it had it. What cannot be read is passed over.
+// OldestWaiting is when the oldest notification was accepted that a subscription here has still to
+// get, as found within the last seconds; zero: no subscription waits. Replays do not count: their
+// subscriptions had the notification before. Unreadable notifications are passed over.
 func (r *Reports) OldestWaiting(ctx context.Context) time.Time {
 	o := &r.waiting
 	if !o.mu.TryLock() {
-		return o.latest() // somebody looks at this moment
+		return o.latest() // another search runs at this moment
 	}
 	defer o.mu.Unlock()
 	now := time.Now()

@@ -19,7 +19,7 @@ type metrics struct {
 
 // The reasons why notifications are trimmed.
 const (
-	trimSettled = "settled" // nobody needs them
+	trimSettled = "settled" // no subscription needs them
 	trimAge     = "age"     // Config.KeepFor
 	trimSize    = "size"    // Config.KeepBytes
 )

@@ -9,15 +9,15 @@ import (
 	"carillon/topic"
 )
 
-// maxKnownSites bounds the topics whose sites are remembered, some 40 bytes each. The
-// sites of more are told anew in each sweep, a microsecond or two each.
+// maxKnownSites bounds the topics whose sites are remembered, some 40 bytes each. The sites of more
+// are computed anew in each sweep, a microsecond or two each.
 const maxKnownSites = 1 << 18
 
-// siteID stands for a site (topic.Site). Nobody can choose two sites with one, as
-// its seed is the process's own.
+// siteID stands for a site (topic.Site). A stranger cannot choose two sites with one, as its seed is
+// the process's own.
 type siteID uint64
 
-// sites tells the sites of topics. It belongs to trimLoop.
+// sites finds the sites of topics. It belongs to trimLoop.
 type sites struct {
 	seed  maphash.Seed
 	known map[uint64]siteID // by the topic's hash

@@ -20,7 +20,7 @@ func ShareOut(of []int, sizes []int64, bound int64) (left []int64, alone bool) {
 	return left, all.alone
 }
 
-// Sites tells the sites of topics.
+// Sites finds the sites of topics.
 type Sites struct{ *sites }
 
 func NewSites() Sites { return Sites{newSites()} }

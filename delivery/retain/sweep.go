@@ -13,7 +13,7 @@ import (
 	"carillon/delivery"
 )
 
-// lossInterval is how often a line tells that something went that was still needed.
+// lossInterval is how often a line reports the loss of needed notifications.
 const lossInterval = time.Minute
 
 // glimpse is what was seen of a log whose oldest notification was accepted in the future, by
@@ -26,10 +26,10 @@ type glimpse struct {
 // whenever is later than everything: for what is old enough for another reason.
 var whenever = time.Unix(0, math.MaxInt64)
 
-// maxLossTopics bounds what is remembered by topic until it is told.
+// maxLossTopics bounds the losses remembered by topic until the next line.
 const maxLossTopics = 1024
 
-// loss is what went although somebody may still have needed it.
+// loss is the removed part that a subscription may still have needed.
 type loss struct {
 	delivery.Trimmed
 	byTopic map[string]delivery.Trimmed // of those that lost most
@@ -97,8 +97,8 @@ func (t *Trimmer) sweep(ctx context.Context, n needs) error {
 	if t.since.IsZero() {
 		t.since = now
 	}
-	// After a standstill, however long, everybody has an attempt first for what is
-	// there: nobody pauses for longer than RetryMax.
+	// After a standstill, however long, every subscription has an attempt first for the kept
+	// notifications: no pause is longer than RetryMax.
 	if t.cfg.KeepFor > 0 && now.Sub(t.since) > t.cfg.RetryMax {
 		s.old = s.now.Add(-t.cfg.KeepFor)
 	}
@@ -195,8 +195,8 @@ func (t *Trimmer) settledOf(s *sweep, state delivery.TopicState) (before deliver
 	return before, young
 }
 
-// forgetLog trims a log to its share of what may be remembered, if its site is one that pays, by
-// what is settled only: what somebody waits for never pays for what nobody does.
+// forgetLog trims a log to its share of the remembered notifications, if its site is one that pays. It
+// removes settled notifications only: one that a subscription waits for never pays for the others.
 func (t *Trimmer) forgetLog(ctx context.Context, s *sweep, state delivery.TopicState, all shares) error {
 	left := state.Bytes
 	defer func() { t.hold(s, state.Topic, left) }()
@@ -233,9 +233,9 @@ func (t *Trimmer) youngOf(s *sweep, state delivery.TopicState) (young time.Time,
 	return whenever, g.head
 }
 
-// shrinkLog trims a log to its share, if its site is one that pays. What is young
-// stays where there is one site: others have nothing that it could displace. Else it
-// goes as well, or a flood would stand on top of the bound until the disk is full.
+// shrinkLog trims a log to its share, if its site is one that pays. Young notifications stay where
+// there is one site: they displace nothing of others. Else they go as well, or a flood would stand on
+// top of the bound until the disk is full.
 func (t *Trimmer) shrinkLog(ctx context.Context, s *sweep, state delivery.TopicState, all shares) error {
 	level, pays := all.levels[t.sites.of(state.Topic)]
 	if !pays || state.Bytes <= level {
@@ -270,8 +270,8 @@ func waterLevel(sizes []int64, bound int64) int64 {
 	return math.MaxInt64
 }
 
-// tell says what went although somebody may have needed it, in a line now and then.
-// Whether that is a gap shows when it is to be read: memory may have it still.
+// tell logs the removed part that a subscription may have needed, in a line now and then. Whether that
+// is a gap shows when it is to be read: memory may have it still.
 func (t *Trimmer) tell(now time.Time) {
 	if t.age.Notifications+t.size.Notifications == 0 || now.Sub(t.told) < lossInterval {
 		return

@@ -5,7 +5,7 @@ import "carillon/delivery"
 // WaterLevel is what each log may take where all have a bound together.
 var WaterLevel = waterLevel
 
-// Loss is what went and is not told of yet.
+// Loss is a loss without a log line yet.
 type Loss = loss
 
 // MaxLossTopics bounds the topics that a Loss remembers.
@@ -17,5 +17,5 @@ func (l *loss) Add(topic string, went delivery.Trimmed) { l.add(topic, went) }
 // Kept is how many topics are remembered.
 func (l *loss) Kept() int { return len(l.byTopic) }
 
-// Told is how many topics are told of, and which lost most.
+// Told returns how many topics a line names, and which lost most.
 func (l *loss) Told() (topics int, worst string) { return l.topics(), l.worst()[0] }

@@ -19,8 +19,8 @@ const (
 	idle   = "https://example.com/idle/"
 )
 
-// What is remembered of losses until they are told of is bounded; the sums are
-// right, and the topic that lost most is named.
+// The memory for losses until the next line is bounded; the sums are right, and the topic that lost
+// most is named.
 func TestLossesAreBounded(t *testing.T) {
 	l := &retain.Loss{}
 	l.Add(middle, delivery.Trimmed{Notifications: 5, Bytes: 5})
@@ -105,8 +105,7 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// The sites of topics are told once, in bounded memory, and looked up without
-// taking any.
+// The sites of topics are computed once, in bounded memory, and looked up without taking any.
 func TestSitesOfTopics(t *testing.T) {
 	s := retain.NewSites()
 	name := func(i int) string { return fmt.Sprintf("https://a%d.stranger.com/%d", i, i) }

@@ -65,11 +65,11 @@ type Trimmer struct {
 	wall    *wallclock.Clock
 	log     *slog.Logger
 	metrics *metrics
-	// marking is full while a shard is marked: what is looked at later is written later.
+	// marking is full while a shard is marked: a later look is written later.
 	marking chan struct{}
 
 	// What follows belongs to Round.
-	age, size loss // not told yet
+	age, size loss // not logged yet
 	told      time.Time
 	since     time.Time          // when it began; zero while it does not
 	ahead     map[string]glimpse // by topic
@@ -128,7 +128,7 @@ func (t *Trimmer) trim(ctx, saves context.Context) error {
 	}
 	if !slowest.trims {
 		t.since = time.Time{}
-		t.metrics.logs.Store(nil) // another process tells
+		t.metrics.logs.Store(nil) // another process reports
 		return nil
 	}
 	return t.sweep(ctx, slowest)

@@ -128,8 +128,8 @@ func plainTarget(rest string) bool {
 	return true
 }
 
-// InsideOrigin is the origin of callbacks that are inside of the hub. Its name is reserved
-// (RFC 6761 §6.4): nobody outside can have it.
+// InsideOrigin is the origin of callbacks that are inside of the hub. Its name is reserved (RFC 6761
+// §6.4): no server outside can have it.
 const InsideOrigin = "http://" + insideAuthority
 
 const insideAuthority = "listen.invalid"

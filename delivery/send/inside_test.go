@@ -11,7 +11,7 @@ import (
 	"carillon/delivery/send"
 )
 
-// A callback inside of the hub gets what one outside does, and nobody is dialed.
+// A callback inside of the hub gets the same as one outside, and no connection is opened.
 func TestInside(t *testing.T) {
 	w := answering(t, http.StatusOK)
 	var got send.Inside
@@ -56,7 +56,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// answeringServer is a server that tells of the headers that it got.
+// answeringServer is a server that returns the headers of a request.
 type answeringServer struct {
 	*httptest.Server
 	headers chan http.Header

@@ -29,7 +29,7 @@ type Outcome struct {
 	Err error
 }
 
-// classOfStatus tells success from failure: 2xx and nothing else (WebSub §7).
+// classOfStatus separates success from failure: 2xx and nothing else (WebSub §7).
 func classOfStatus(code int) delivery.Class {
 	switch {
 	case code == http.StatusGone:

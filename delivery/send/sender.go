@@ -160,8 +160,8 @@ func NewHTTPSender(cfg Config, out Outlet) (*HTTPSender, error) {
 // no compression and follows no redirects (WebSub §5.3.1, §7).
 func (s *HTTPSender) Transport() http.RoundTripper { return s.client }
 
-// CloseIdleConnections closes the connections that no request uses. Nobody has to
-// call it: they are closed after a while.
+// CloseIdleConnections closes the connections that no request uses. A call is optional: they are
+// closed after a while.
 func (s *HTTPSender) CloseIdleConnections() { s.client.CloseIdleConnections() }
 
 // Send makes one attempt.

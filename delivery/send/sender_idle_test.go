@@ -41,9 +41,9 @@ func TestTransportSharesConnections(t *testing.T) {
 	})
 }
 
-// What comes on an open connection between two requests answers nothing, whatever record of
-// TLS it is. The connection is used again if it is sound, and replaced if not; in either case
-// the delivery is made once.
+// Bytes on an open connection between two requests answer nothing, for any kind of TLS record. The
+// connection is used again if it is sound, and replaced if not; in either case the delivery is made
+// once.
 func TestTLSBetweenRequests(t *testing.T) {
 	const reused, replaced = "full 2", "full 1, full 1"
 	for name, c := range map[string]struct {

@@ -113,7 +113,7 @@ func rawServer(t *testing.T, handle func(net.Conn)) (addr string, request <-chan
 	return ln.Addr().String(), requests
 }
 
-// What goes over the wire: WebSub §7 and §7.1.
+// The bytes on the wire: WebSub §7 and §7.1.
 func TestDeliveryOnTheWire(t *testing.T) {
 	addr, requests := rawServer(t, func(c net.Conn) {
 		_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: <x>; rel=preload\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n")
@@ -352,8 +352,7 @@ func (timeoutError) Error() string   { return "too slow" }
 func (timeoutError) Timeout() bool   { return true }
 func (timeoutError) Temporary() bool { return true }
 
-// A connection is used again where the answer was small, and an answer without
-// end holds nobody up.
+// A connection is used again where the answer was small, and an answer without end holds nothing up.
 func TestAnswersAreNotReadForEver(t *testing.T) {
 	var conns []string
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,8 +18,8 @@ import (
 	"testing"
 )
 
-// forger seals the records of a server, in its place: crypto/tls lets nobody send tickets,
-// updates of keys or broken records. From its first record on, the server must not write.
+// forger seals the records of a server, in its place: crypto/tls has no call to send tickets, updates
+// of keys or broken records. From its first record on, the server must not write.
 type forger struct {
 	version uint16
 	// Of TLS 1.3: what the keys are made of, and by what.

@@ -381,7 +381,7 @@ const deadName = "dead"
 
 // worldConfig is what differs from one world to another. Its zero value is a good setting.
 type worldConfig struct {
-	host   *tls.Config   // the world sets the time, and the certificate where there is none
+	host   *tls.Config   // the world sets the time, and a missing certificate
 	within time.Duration // what an attempt may take
 	// handshake is what dialing, and the handshake after it, may take each.
 	handshake time.Duration

@@ -19,7 +19,7 @@ const maxSignatures = 128
 type Wire struct {
 	mu         sync.Mutex        // guards everything below
 	message    *h1.Message       // the body and the fields that are the same for all
-	err        error             // why there is none
+	err        error             // the reason for its absence
 	signatures map[signed][]byte // lines, never changed
 }
 
@@ -61,8 +61,8 @@ func (h *headers) fields(n *delivery.Notification) []h1.Field {
 	return fields
 }
 
-// keep keeps the line of a signature for others who have the same secret and method. Some may
-// compute the same at the same time: so nobody waits for a large body.
+// keep keeps the line of a signature for others with the same secret and method. Some may compute the
+// same at the same time: so none waits for a large body.
 func (w *Wire) keep(key signed, line []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,8 +97,8 @@ func (h *headers) links(n *delivery.Notification) string {
 	return b.String()
 }
 
-// linkTarget percent-encodes what would end a link before its bracket does, or the
-// header. No URL holds it, but whoever let it in must not add links of its own.
+// linkTarget percent-encodes the characters that would end a link before its bracket, or the header.
+// No URL holds them, but a faulty check must not let one add links of its own.
 func linkTarget(topic string) string {
 	ends := func(c byte) bool { return c <= ' ' || c == 0x7f || c == '<' || c == '>' || c == '"' }
 	var b strings.Builder

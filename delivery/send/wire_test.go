@@ -23,7 +23,7 @@ import (
 	"carillon/topic"
 )
 
-// signatures answers deliveries and tells their signatures.
+// signatures answers deliveries and returns their signatures.
 func signatures(t testing.TB) (url string, got <-chan string) {
 	t.Helper()
 	seen := make(chan string, 1)
@@ -59,8 +59,8 @@ func TestSignaturesOfAllKeys(t *testing.T) {
 	}
 }
 
-// A host has its own method, whatever the port and however its name is spelled; what is kept for others
-// with the same secret is not taken for it.
+// A host has its own method, for any port and spelling of its name. A kept line for others with the
+// same secret is not used for it.
 func TestSignatureForAHost(t *testing.T) {
 	url, got := signatures(t)
 	_, port, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")
@@ -102,7 +102,7 @@ func TestSharedWire(t *testing.T) {
 	if n := w.Signatures(); n < 100 || n >= many {
 		t.Errorf("%d signatures are kept of %d", n, many)
 	}
-	// What is kept is used: it shows where the body is not that of the others.
+	// A kept line is used: it shows where the body is not that of the others.
 	kept, other := attemptOn(url, "secret 0"), *notification
 	other.Body = []byte("another")
 	s.Send(t.Context(), send.Sharing(kept, &w, true))
@@ -118,7 +118,7 @@ func TestSharedWire(t *testing.T) {
 	equal(t, "without a secret", <-got, "")
 }
 
-// What would break the header is not sent, whoever let it in.
+// A text that would break the header is not sent, whatever check has passed it.
 func TestUnfitForHeaders(t *testing.T) {
 	url, got := signatures(t)
 	s := newSender(t, send.Config{}, outlet(t))

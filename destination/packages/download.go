@@ -87,7 +87,7 @@ func (c *Client) fetch(ctx context.Context, p lists.Package) (*held, error) {
 	}
 }
 
-// verify compares the file with what the dump tells.
+// verify compares the file with its description in the dump.
 func verify(ctx context.Context, h *held, p lists.Package, known []digests.Digest) error {
 	if p.Length >= 0 && h.size != p.Length {
 		return fmt.Errorf("%w: it has %d bytes, and the dump tells %d", ErrDiffers, h.size, p.Length)
@@ -169,7 +169,7 @@ func (d *download) run(ctx context.Context) error {
 // ask makes one request, and takes what comes.
 func (d *download) ask(ctx context.Context) error {
 	if d.h.size > 0 && d.h.info.validators() == (fetch.Validators{}) {
-		d.h.forget() // nobody can say whether a rest belongs to it
+		d.h.forget() // the rest may belong to another file
 	}
 	req, err := d.request(ctx)
 	if err != nil {
@@ -250,7 +250,7 @@ func (d *download) prepare(resp *http.Response) error {
 	return h.write()
 }
 
-// contentRange reads that header; total is -1 where it is not told.
+// contentRange reads that header; total is -1 where it is missing.
 func contentRange(s string) (from, total int64, ok bool) {
 	s, ok = strings.CutPrefix(s, "bytes ")
 	span, all, cut := strings.Cut(s, "/")

@@ -93,7 +93,7 @@ func (s *server) client(change func(*packages.Config)) *packages.Client {
 	return c
 }
 
-// listed is what a dump tells of the package; hashed with its hash.
+// listed is the dump's entry of the package; hashed with its hash.
 func (s *server) listed(hashed bool) lists.Package {
 	p := lists.Package{URI: s.URL + "/1.zip", Length: int64(len(s.zip))}
 	if hashed {
@@ -177,7 +177,7 @@ func TestRange(t *testing.T) {
 	}
 	s.want(s.client(nil), s.listed(true), "all bytes=1000- bytes=2000- bytes=3000-")
 
-	// What is whole is used again: with its hash nobody is asked, without it the server is.
+	// A whole package is used again: with its hash there is no request, without it the server is asked.
 	s.want(s.client(nil), s.listed(true), "")
 	other := s.listed(false)
 	other.URI += "?unhashed"
@@ -339,7 +339,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// endless sends bytes until nobody reads any more.
+// endless sends bytes until the reader stops.
 func endless(w http.ResponseWriter, r *http.Request, _ int) bool {
 	for r.Context().Err() == nil {
 		if _, err := w.Write(make([]byte, 32<<10)); err != nil {
@@ -439,7 +439,7 @@ func TestBadServers(t *testing.T) {
 	}
 }
 
-// What was taken is remembered until all was, and what was begun is swept.
+// Taken packages are remembered until all were taken, and unfinished ones are swept.
 func TestUsed(t *testing.T) {
 	s := newServer(t)
 	c := s.client(nil)
@@ -470,7 +470,7 @@ func TestUsed(t *testing.T) {
 	}
 }
 
-// Manifests that are none.
+// Invalid manifests.
 func TestBadManifests(t *testing.T) {
 	const end = "</urlset>"
 	for name, tt := range map[string]struct {

@@ -94,7 +94,7 @@ func (d *directory) sweep() error {
 // fileInfo says what the file of a package is.
 type fileInfo struct {
 	URI string `json:"uri"`
-	// What the dump told of the package when the download began.
+	// The dump's description of the package when the download began.
 	Length  int64  `json:"length"`
 	Hash    string `json:"hash,omitempty"`
 	LastMod string `json:"lastmod,omitempty"`
@@ -103,13 +103,13 @@ type fileInfo struct {
 	ETag         string `json:"etag,omitempty"`
 	LastModified string `json:"last_modified,omitempty"`
 	Total        int64  `json:"total"`
-	// Whole: all of it is there, and is what the dump tells.
+	// Whole: all of it is there, and matches the dump's description.
 	Whole bool `json:"whole,omitempty"`
 	// Used: all that it has was taken, and the file was removed.
 	Used bool `json:"used,omitempty"`
 }
 
-// of reports whether the note is about a package as a dump tells it now.
+// of reports whether the note is about a package as the dump describes it now.
 func (n *fileInfo) of(p *lists.Package) bool {
 	return n.URI == p.URI && n.Length == p.Length && n.Hash == p.Hash && n.LastMod == p.LastMod
 }

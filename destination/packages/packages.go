@@ -1,17 +1,17 @@
-// Package packages downloads the packages of dumps, and reads what is in them (core §11, §13).
+// Package packages downloads the packages of dumps, and reads their content (core §11, §13).
 //
 //	lists.Package ──▶ Open: GET, Range ──▶ file in Config.Dir ──▶ length, hash ──▶ unpack.Archive
 //	                    ▲      │                                                       │
 //	                    └──────┘ goes on after a cut, also after a restart             ▼
 //	                                                              Manifest, Content of each entry
 //
-// A package comes from a stranger: package unpack judges the ZIP, and this package bounds what its
-// server may cost in bytes, time and disk. What a manifest says of a resource is not proven here:
-// whoever keeps a content compares it with what the Source told (package mirror does).
+// A package comes from a stranger: package unpack judges the ZIP, and this package bounds the cost of
+// its server in bytes, time and disk. The descriptions in a manifest are not proven here: the keeper
+// of a content compares it with the Source's description (package mirror does).
 //
-// A file stays in Config.Dir until Package.Discard or Client.Sweep, so that a process that was
-// killed does not fetch it again. It is used again only where the server, or the hash that the dump
-// tells, says that it is still the same.
+// A file stays in Config.Dir until Package.Discard or Client.Sweep, so that a process that was killed
+// does not fetch it again. It is used again only where the server, or the hash in the dump, proves
+// that it is still the same.
 package packages
 
 import (
@@ -37,7 +37,7 @@ import (
 var (
 	// ErrAnswer: the server's response is not the package.
 	ErrAnswer = errors.New("the package cannot be downloaded")
-	// ErrDiffers: the package has not the length or the hash that the dump tells.
+	// ErrDiffers: the package has not the length or the hash of its description.
 	ErrDiffers = errors.New("the package is not what the dump tells")
 	// ErrManifest: the manifest cannot be read, or is not one of this kind of dump.
 	ErrManifest = errors.New("the manifest of the package is wrong")
@@ -55,10 +55,10 @@ type Config struct {
 	Trusts func(from, to *url.URL) error
 	// Logger reports downloads that are repeated. Default: nowhere.
 	Logger *slog.Logger
-	// Room reports whether the disk has room for so many bytes more; nil: nobody looks.
+	// Room reports whether the disk has room for so many bytes more; nil: no check.
 	Room func(bytes int64) error
-	// Came is called with the number of bytes that came; nil: nobody counts. It may be called by
-	// several goroutines.
+	// Came is called with the number of bytes that came; may be nil. It may be called by several
+	// goroutines.
 	Came func(bytes int64)
 
 	// MaxBytes is how large a package may be, bytes; default 64 GiB.
@@ -244,13 +244,13 @@ func (p *Package) Close() error { return p.file.Close() }
 // Discard ends the use of the package, removes its file, and has Used report it until Sweep.
 func (p *Package) Discard() error { return errors.Join(p.file.Close(), p.held.used()) }
 
-// Has reports whether something is there of the package, as the dump tells it now.
+// Has reports whether a part of the package is there, as the dump describes it now.
 func (c *Client) Has(p lists.Package) bool {
 	n, ok := c.info(p)
 	return ok && n.of(&p)
 }
 
-// Used reports whether the package was discarded, as the dump tells it now, since the last Sweep.
+// Used reports whether the package was discarded, as the dump describes it now, since the last Sweep.
 func (c *Client) Used(p lists.Package) bool {
 	n, ok := c.info(p)
 	return ok && n.Used && n.of(&p)

@@ -283,7 +283,7 @@ func (a *aggregator) publish() {
 	a.check(err)
 }
 
-// kill ends the process without warning: what was not synced is lost.
+// kill ends the process without warning: writes without a sync are lost.
 func (a *aggregator) kill() {
 	died := a.disk.CrashClone(vfs.CrashCloneCfg{})
 	a.close()

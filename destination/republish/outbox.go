@@ -29,17 +29,17 @@ type Target struct{ Intake, Base string }
 // or that forgets one, has the change wait in the same step. What a method changed is durable when it
 // returns nil, and whole or not there. Next and Settle are called by one goroutine.
 type Outbox interface {
-	// Open says where changes are handed over. With another Intake than before it forgets what was
-	// handed over, so that everything is to be collected (anew). It returns ErrMoved for another
-	// Base alone. What was refused waits again.
+	// Open sets where changes are handed over. With another Intake than before it forgets the handed-over
+	// states, so that everything is to be collected (anew). It returns ErrMoved for another Base alone.
+	// Refused changes wait again.
 	Open(ctx context.Context, to Target) (anew bool, err error)
 
 	// Collect has every copy wait that the intake does not have as it is. After it returned nil
 	// once it does nothing until Open forgets. It may be broken off and called again.
 	Collect(ctx context.Context) error
 
-	// Next returns the sealed batch. Where there is none it seals what waits, in the
-	// order in which it came: at most limit items of about bytes in all. None: nothing waits.
+	// Next returns the sealed batch. Without one it seals waiting changes, in the order in which they
+	// came: at most limit items of about bytes in all. An empty batch: nothing waits.
 	Next(ctx context.Context, limit, bytes int) ([]Item, error)
 
 	// Settle notes that the intake has the first n items of the batch, or with a reason that it
@@ -58,8 +58,8 @@ type Counts struct {
 	Published, Waiting, Refused int
 }
 
-// EntryOf returns what is published of a copy with a File, without Loc and Change. What the Source
-// told of a copy that is not mirror.Whole is about another version: only the origin counts.
+// EntryOf returns the published entry of a copy with a File, without Loc and Change. The Source's
+// description of a copy that is not mirror.Whole is about another version: only the origin counts.
 func EntryOf(c *mirror.Copy) payload.Entry {
 	e := payload.Entry{
 		LastMod: c.File.ModTime.UTC().Format("2006-01-02T15:04:05Z"), // as precise as HTTP
@@ -91,7 +91,7 @@ func DeletedOf(c *mirror.Copy) payload.Entry {
 	return payload.Entry{Change: payload.Deleted, Links: origin(c)}
 }
 
-// origin is the link to the origin, without what was told of its content.
+// origin is the link to the origin, without the description of its content.
 func origin(c *mirror.Copy) []payload.Link {
 	via, _ := c.Via()
 	if via.Href == "" {

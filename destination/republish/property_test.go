@@ -110,7 +110,7 @@ func (p *play) step(i int) {
 	}
 }
 
-// take has the mirror take what it was told; the first changes may come again.
+// take has the mirror take the announced changes; the first ones may come again.
 func (p *play) take() {
 	done, err := p.a.handle(p.described...)
 	if err == nil && done < len(p.described) {

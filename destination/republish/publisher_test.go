@@ -271,7 +271,8 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errCut }
 
-// What comes is handed over at once; a line a minute says how much. Trouble with the store ends nothing.
+// A change is handed over at once; a line a minute has the counts. Trouble with the store ends
+// nothing.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
@@ -308,7 +309,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// A request that is under way when the publisher stops may end, within a time; what is accepted then counts.
+// A request that is under way when the publisher stops may end, within a time; an acceptance then
+// counts.
 func TestStop(t *testing.T) {
 	for name, slow := range map[string]time.Duration{"soon": time.Second, "never": time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// TestWake checks that a goroutine that nobody waits for never blocks, and wakes the next wait once.
+// TestWake checks that an unawaited goroutine never blocks, and wakes the next wait once.
 func TestWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wake := make(chan struct{}, 1)

@@ -5,12 +5,12 @@ package bodies
 
 import "sync"
 
-// Long is the part of a body, in bytes, that may take from the whole Room. What is longer holds
-// the rest of it in the share for long bodies, so that these never keep out the short ones.
+// Long is the part of a body, in bytes, that may take from the whole Room. The part beyond it takes
+// from the share for long bodies, so that these never keep out the short ones.
 const Long = 1 << 20
 
-// Room is the memory for bodies that are being taken in. No request waits for it: a
-// client that is told to come again holds nothing meanwhile.
+// Room is the memory for bodies that are being read. No request waits for it: a refused client holds
+// nothing meanwhile.
 type Room struct {
 	full error
 	mu   sync.Mutex
@@ -18,8 +18,8 @@ type Room struct {
 	long int64 // how many of them what is beyond Long may take. Owned by mu.
 }
 
-// NewRoom returns a Room of so many bytes, whose error is full where there is none left. An eighth
-// is kept for short bodies, or what there is beside one body of the longest kind.
+// NewRoom returns a Room of so many bytes; full is its error when it has none left. An eighth is kept
+// for short bodies, or the rest beside one body of the longest kind.
 func NewRoom(bytes, longest int64, full error) *Room {
 	return &Room{full: full, all: bytes, long: bytes - min(bytes/8, bytes-longest)}
 }

@@ -1,12 +1,12 @@
-// Package browsertest gives tests a real browser: a headless Chromium of their own, with a
-// profile in a directory of the test, that is told what to do by chromedp. It is started
-// once for a test, and its tabs are for subtests.
+// Package browsertest gives tests a real browser: a headless Chromium of their own, with a profile in
+// a directory of the test, which chromedp controls. It is started once for a test, and its tabs are
+// for subtests.
 //
-// A tab fails its test where a page writes an error to the console, or asks anything of
-// anybody but its own server.
+// A tab fails its test where a page writes an error to the console, or sends a request to any server
+// but its own.
 //
-// Where there is no Chromium the test is skipped with a loud line, unless
-// CARILLON_REQUIRE_BROWSER=1 says that this is a failure. The browser ends with the test.
+// Without a Chromium the test is skipped with a loud line; CARILLON_REQUIRE_BROWSER=1 makes that a
+// failure. The browser ends with the test.
 package browsertest
 
 import (
@@ -54,7 +54,7 @@ func Start(t testing.TB) *Browser {
 	return &Browser{ctx}
 }
 
-// options are those of a browser that talks to nobody by itself.
+// options are those of a browser that opens no connection by itself.
 func options(program, profile string) []chromedp.ExecAllocatorOption {
 	all := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	for _, flag := range []string{

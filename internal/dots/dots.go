@@ -8,7 +8,7 @@ package dots
 
 import "strings"
 
-// passes is how many times over a path may be encoded: what has escapes left then is suspect.
+// passes is how many times over a path may be encoded: a path with escapes left then is suspect.
 const passes = 5
 
 // ends are the bytes at which some server ends a segment: parameters, a query or a fragment that
@@ -38,7 +38,7 @@ func Hidden(path string) bool {
 	return true
 }
 
-// decode decodes each escape once. What is no escape stays, as lenient servers let it.
+// decode decodes each escape once. Anything but an escape stays, as lenient servers let it.
 func decode(path string) string {
 	if strings.IndexByte(path, '%') < 0 {
 		return path

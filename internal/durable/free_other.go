@@ -2,5 +2,5 @@
 
 package durable
 
-// Free is what may still be written to the disk of a directory; here nobody knows.
+// Free is how many bytes may still be written to the disk of a directory; here that is unknown.
 func Free(string) (bytes uint64, known bool) { return 0, false }

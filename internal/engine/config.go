@@ -17,7 +17,7 @@ import (
 	"carillon/store/redisstore"
 )
 
-// Config says where everything is kept. What is for Redis is ignored with another engine.
+// Config is where everything is kept. Settings of Redis are ignored with another engine.
 type Config struct {
 	// Store is pebble:DIRECTORY, or the URL of a Redis.
 	Store string
@@ -142,7 +142,7 @@ func (c Config) Shown() string {
 		return c.Store
 	case !strings.ContainsAny(kind, "@/") && strings.HasPrefix(rest, "//"), redisstore.IsURL(kind + "://"):
 		return kind + ":…"
-	default: // what stands first may be a password, too
+	default: // the part in front may be a password, too
 		return "…"
 	}
 }

@@ -38,8 +38,7 @@ type Engine struct {
 	// Warnings are what the operator must know of how the engine is set up,
 	// each with what to do. The engine logs each when it finds it.
 	Warnings func() []string
-	// Listen reports what other processes do until ctx ends; nil where there
-	// are none.
+	// Listen reports the changes of other processes until ctx ends; nil for an engine of one process.
 	Listen func(ctx context.Context, e Ear) error
 	// Peers asks the other hubs that work on it, and answers them; nil where there is no
 	// other.

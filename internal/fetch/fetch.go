@@ -206,7 +206,7 @@ func (b *body) end() {
 // trouble says why a request failed; kind is that of a failure without a cause known here.
 func (b *body) trouble(err error, kind Kind) error {
 	if b.outer.Err() != nil {
-		return b.outer.Err() // nobody waits for it any more
+		return b.outer.Err() // the caller has given up
 	}
 	if t, known := errors.AsType[*Trouble](err); known {
 		return t

@@ -122,7 +122,7 @@ func (s trickle) Read(p []byte) (int, error) {
 
 func (s trickle) Close() error { return nil }
 
-// What is slow, or takes too long, ends at the limit, and nothing waits longer.
+// A slow or long answer ends at the limit, and nothing waits longer.
 func TestLimits(t *testing.T) {
 	const second, minute = time.Second, time.Minute
 	for _, tt := range []struct {
@@ -172,7 +172,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What is left of a response is read up to a bound, of bytes and of time.
+// The rest of a response is read up to a bound, of bytes and of time.
 func TestClose(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -205,7 +205,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// A short response that nobody reads leaves its connection for the next request, as one that is read does.
+// A short unread response leaves its connection for the next request, as a read one does.
 func TestConnection(t *testing.T) {
 	var from []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -254,7 +254,7 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// A server that changes the protocol, and then is silent, holds up nobody.
+// A server that changes the protocol, and then is silent, holds up nothing.
 func TestOtherProtocol(t *testing.T) {
 	left := make(chan error)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -1,6 +1,6 @@
-// Package legible makes the text of strangers fit to be shown. What is not printable does something
-// to a terminal or to the text around it: control characters (also U+0080 to U+009F), those that change the
-// direction of text (U+202E), invisible ones, broken UTF-8. It is replaced or escaped, and nothing
+// Package legible makes the text of strangers fit to be shown. Unprintable characters can change a
+// terminal or the text around them: control characters (also U+0080 to U+009F), those that change the
+// direction of text (U+202E), invisible ones, broken UTF-8. They are replaced or escaped, and nothing
 // else is changed. Log lines, the output of commands and the operator's page use it.
 package legible
 

@@ -43,9 +43,9 @@ func nearestDirectory(dir string) (string, fs.FileInfo, error) {
 	}
 }
 
-// ExposedDirectory reports what others can do with a directory that holds secrets, and with
-// the files in it, each with what to do. What a group may was somebody's will. It is quiet
-// about what cannot be seen.
+// ExposedDirectory reports the permissions of others on a directory that holds secrets, and on the
+// files in it, each with a remedy. Permissions of a group were set on purpose, and do not count. It
+// says nothing about files that cannot be seen.
 func ExposedDirectory(flag, dir string) (warnings []string) {
 	info, err := os.Stat(dir)
 	if err != nil || !info.IsDir() {
@@ -70,7 +70,7 @@ func ExposedDirectory(flag, dir string) (warnings []string) {
 		)
 	}
 	if info.Mode().Perm()&othersEnter == 0 {
-		return warnings // nobody else reaches the files
+		return warnings // no other user reaches the files
 	}
 	if name := exposedIn(dir); name != "" {
 		warnings = append(
@@ -108,7 +108,7 @@ func exposedIn(dir string) string {
 	return ""
 }
 
-// ExposedSecret tells that everybody may read a file with a secret. "" is no file.
+// ExposedSecret warns of a file with a secret that every user may read. "" is no file.
 func ExposedSecret(flag, name string) (warnings []string) {
 	if name == "" {
 		return nil

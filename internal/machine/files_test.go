@@ -19,7 +19,7 @@ func TestNearestDirectory(t *testing.T) {
 	}
 }
 
-// TestExposedDirectory: a file that everybody may read is told of where everybody reaches it.
+// TestExposedDirectory: a file that every user may read is reported where every user reaches it.
 func TestExposedDirectory(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "file")

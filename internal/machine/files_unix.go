@@ -28,8 +28,8 @@ func writable(dir string) error {
 	return syscall.Access(dir, writeAndEnter)
 }
 
-// otherOwner reports whether a file belongs to somebody else, and to whom. What root has is
-// root's to decide.
+// otherOwner reports whether a file belongs to another user, and to which. Root's files are root's
+// matter.
 func otherOwner(info fs.FileInfo) (owner uint32, other bool) {
 	stat, known := info.Sys().(*syscall.Stat_t)
 	if !known || stat.Uid == 0 {

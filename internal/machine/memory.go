@@ -25,11 +25,11 @@ func WarnOfMemory(known, limit int64) string {
 	)
 }
 
-// noLimit is a limit of control groups (version 1) that is none.
+// noLimit is the value of control groups (version 1) without a limit.
 const noLimit = 1 << 60
 
-// GroupLimit is the least limit of memory of the process's control groups, in bytes; 0:
-// none is seen. root is the file system, from /.
+// GroupLimit is the least limit of memory of the process's control groups, in bytes; 0 without a
+// visible one. root is the file system, from /.
 func GroupLimit(root fs.FS) int64 {
 	least := int64(0)
 	take := func(name string) {
@@ -41,7 +41,7 @@ func GroupLimit(root fs.FS) int64 {
 			least = n
 		}
 	}
-	groups, _ := fs.ReadFile(root, "proc/self/cgroup") // there is none but on Linux
+	groups, _ := fs.ReadFile(root, "proc/self/cgroup") // exists on Linux only
 	for _, line := range strings.Split(string(groups), "\n") {
 		group, ok := strings.CutPrefix(line, "0::/")
 		for ok {

@@ -61,7 +61,7 @@ func (s *Shared) next(t testing.TB) *Server {
 func (s *Shared) Stop() {
 	for _, server := range s.all {
 		server.end()
-		_ = os.RemoveAll(server.dir) // what is left lies among the system's temporary files
+		_ = os.RemoveAll(server.dir) // the rest lies among the system's temporary files
 	}
 	s.idle, s.all = nil, nil
 }

@@ -13,8 +13,8 @@ import (
 // maxSeconds keeps what is asked for within a time.Duration.
 const maxSeconds = 1 << 32
 
-// Parse returns the wait that a Retry-After value asks for, from now on
-// (RFC 9110 §10.2.3): seconds or a date. What is neither, and what is over, is 0.
+// Parse returns the wait that a Retry-After value asks for, from now on (RFC 9110 §10.2.3): seconds or
+// a date. An invalid value, and a past date, is 0.
 func Parse(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	if seconds, err := strconv.ParseUint(value, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {

@@ -1,12 +1,12 @@
-// Package standing remembers how the servers behave that strangers have the hub
-// ask. A site that has failed so often in a row as a Book allows is in bad standing:
-// whoever holds the Book asks it seldom then, so that a stranger cannot have the hub
-// send a stream of requests to somebody who wants none. One success restores it.
+// Package standing remembers how the servers behave that strangers have the hub ask. A site that has
+// failed so often in a row as a Book allows is in bad standing: the holder of the Book asks it seldom
+// then. So a stranger cannot have the hub send a stream of requests to a server that wants none. One
+// success restores it.
 //
-// Package topic says what is one site (topic.Site), and Network what is one of a bare address.
+// Package topic defines a site (topic.Site), and Network that of a bare address.
 //
-// Package subscription asks callbacks by it, package hub topics. It knows nothing of
-// requests and makes none.
+// Package subscription asks callbacks by it, package hub topics. It knows nothing of requests and
+// makes none.
 package standing
 
 import (

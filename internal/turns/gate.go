@@ -28,19 +28,19 @@ type Gate struct {
 	timer *time.Timer                   // calls tick when the queue asks for it. Owned by mu.
 }
 
-// NewGate returns a Gate that nobody has entered.
+// NewGate returns an empty Gate.
 func NewGate(cfg GateConfig) *Gate {
 	return &Gate{cfg: cfg, queue: NewQueue[string, chan struct{}](cfg.Config)}
 }
 
-// Pass is a slot of a Gate that somebody holds. It belongs to one goroutine.
+// Pass is a held slot of a Gate. It belongs to one goroutine.
 type Pass struct {
 	gate   *Gate
 	ticket *Ticket[string, chan struct{}]
 }
 
-// Enter waits for a slot until ctx ends. Who gets one calls Leave or LeaveLimit, once.
-// It returns ErrFull where too many wait, and the error of ctx where that ended first.
+// Enter waits for a slot until ctx ends. With a slot, the caller calls Leave or LeaveLimit, once. It
+// returns ErrFull where too many wait, and the error of ctx where that ended first.
 func (g *Gate) Enter(ctx context.Context, peer string) (*Pass, error) {
 	t, err := g.push(peer)
 	if err != nil {
@@ -79,8 +79,8 @@ func full(waiting, most int) bool { return most > 0 && waiting >= most }
 // Leave gives the slot back.
 func (p *Pass) Leave() { p.LeaveLimit(nil) }
 
-// LeaveLimit gives the slot back, and changes how many of its peer may enter, unless change is
-// nil. That counts until nobody holds or waits for a slot of the peer.
+// LeaveLimit gives the slot back, and changes how many of its peer may enter, unless change is nil.
+// That counts while a slot of the peer is held or awaited.
 func (p *Pass) LeaveLimit(change func(limit int) int) {
 	g := p.gate
 	g.mu.Lock()

@@ -55,7 +55,7 @@ func TestGateTakesLong(t *testing.T) {
 	})
 }
 
-// TestGateSlow: a peer that hangs holds up nobody but itself once it is slow.
+// TestGateSlow: a peer that hangs holds up only itself once it is slow.
 func TestGateSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := newGate(1, 1, 1, time.Second)

@@ -12,8 +12,8 @@ type Config[K comparable] struct {
 	// PerPeer is how many of one peer may be at work at once, slow ones included; 0: any
 	// number. SetLimit changes it for a lane. A Judge says it in its place.
 	PerPeer int
-	// SlowAfter is after how long one at work gives its slot back and continues among the
-	// slow ones. SlowSlots is how many of these there may be. 0: nobody gives a slot back.
+	// SlowAfter is after how long one at work gives its slot back and continues among the slow ones.
+	// SlowSlots is how many of these there may be. 0: slots are not given back.
 	SlowAfter time.Duration
 	SlowSlots int
 	// Judge says which lanes begin among the slow ones, of whose slots they get a quarter.

@@ -47,8 +47,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestClasses: what comes now and what was there before take turns, within a peer and between
-// peers.
+// TestClasses: new and earlier entries take turns, within a peer and between peers.
 func TestClasses(t *testing.T) {
 	q := turns.NewQueue[string, int](turns.Config[string]{Slots: 1})
 	for i := range 3 {
@@ -62,7 +61,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestTime: what waits for a time is not begun before it, and Wake tells the time.
+// TestTime: an entry with a time is not begun before it, and Wake returns the time.
 func TestTime(t *testing.T) {
 	q := turns.NewQueue[string, int](turns.Config[string]{Slots: 10})
 	q.PushAt("late", turns.Fresh, 0, began.Add(2*time.Second))

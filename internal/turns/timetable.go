@@ -38,7 +38,7 @@ func (t *Timetable[T]) Due(now time.Time) (v T, ok bool) {
 	return heap.Pop(&t.entries).(*Entry[T]).value, true
 }
 
-// First returns when the first entry is due; ok is false if there is none.
+// First returns when the first entry is due; ok is false for an empty table.
 func (t *Timetable[T]) First() (at time.Time, ok bool) {
 	if len(t.entries) == 0 {
 		return time.Time{}, false

@@ -12,8 +12,8 @@ import (
 	"carillon/internal/unpack"
 )
 
-// made is an entry of a ZIP that a test makes, byte by byte. What begins with lie is in the place of
-// what is true.
+// made is an entry of a ZIP that a test makes, byte by byte. A field that begins with lie replaces the
+// true one.
 type made struct {
 	name    string
 	content string

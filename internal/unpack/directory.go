@@ -110,8 +110,8 @@ func findDirectory(r io.ReaderAt, size int64) (directory, error) {
 	return d, nil
 }
 
-// findEnd finds the end record in the last bytes of a file; -1 if there is none. Its comment must
-// reach to the end of the file and look like no end record: readers would differ.
+// findEnd finds the end record in the last bytes of a file; -1 without one. Its comment must reach to
+// the end of the file and look like no end record: readers would differ.
 func findEnd(tail []byte) (int, error) {
 	found, others := -1, 0
 	for at := len(tail) - endLength; at >= 0; at-- {

@@ -29,8 +29,8 @@ func decodeName(raw []byte, flagged bool) (string, error) {
 	return string(name), nil
 }
 
-// CheckName returns ErrNames for a name that an entry must not have: one that leads out of a
-// directory on some system, however it is encoded, or that nobody can write in a manifest.
+// CheckName returns ErrNames for a name that an entry must not have: one that leads out of a directory
+// on some system, however it is encoded, or that a manifest cannot hold.
 func CheckName(name string) error {
 	what := ""
 	switch {

@@ -120,8 +120,8 @@ type Archive struct {
 	names   map[string]int // indexes in entries, by names without the slash that ends a folder's
 }
 
-// Open reads the directory of a ZIP file of size bytes. An error that is none of this package's
-// comes from r.
+// Open reads the directory of a ZIP file of size bytes. An error from outside this package comes from
+// r.
 func Open(r io.ReaderAt, size int64, l Limits) (*Archive, error) {
 	l = l.withDefaults()
 	d, err := findDirectory(r, size)
@@ -173,7 +173,7 @@ func (a *Archive) Allows(bytes int64) error {
 	return a.limits.check("what is read of it", "", bytes, a.size, a.limits.Bytes)
 }
 
-// Manifest opens the manifest; ErrManifest if there is none.
+// Manifest opens the manifest; ErrManifest without one.
 func (a *Archive) Manifest() (io.ReadCloser, error) {
 	e := a.find(ManifestName)
 	if e == nil {
@@ -182,8 +182,8 @@ func (a *Archive) Manifest() (io.ReadCloser, error) {
 	return a.open(e)
 }
 
-// Open opens the file with a path as Lookup takes it; ErrNoEntry if there is none. Reading fails
-// where the content is not what the directory says.
+// Open opens the file with a path as Lookup takes it; ErrNoEntry for a missing one. Reading fails
+// where the content differs from the directory.
 func (a *Archive) Open(path string) (io.ReadCloser, error) {
 	e := a.find(path)
 	if e == nil {

@@ -230,8 +230,8 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// FuzzOpen opens anything: what is accepted is what archive/zip reads, and has no more than the
-// limits allow.
+// FuzzOpen opens anything: archive/zip reads an accepted file too, and it has no more than the limits
+// allow.
 func FuzzOpen(f *testing.F) {
 	f.Add(zipped([]made{manifest, {name: "a", content: "12", deflate: true}, {name: "b/", madeBy: 3 << 8}}))
 	f.Add(zipped([]made{manifest, {name: "a", content: "12", descriptor: true}, {name: "gr\x81n"}}))

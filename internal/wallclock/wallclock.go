@@ -1,20 +1,20 @@
-// Package wallclock tells the time by the clock of the machine, and does not believe at once that
-// this was set forward.
+// Package wallclock returns the time of the machine's clock, and does not believe at once that this
+// was set forward.
 //
-// What a process deletes for its age, or dates, cannot be undone when a clock that was wrong for a
-// minute is set right. So a Clock goes on from the time that it had told before, by the monotonic
-// clock, and believes the machine after Config.DoubtFor:
+// A process deletes by age and dates events. That cannot be undone when a clock that was wrong for a
+// minute is set right. So a Clock goes on from its last time, by the monotonic clock, and believes the
+// machine after Config.DoubtFor:
 //
 //	             set forward by more than MaxStep
 //	believed ───────────────────────────────────────▶ in doubt
 //	   ▲                                                  │
 //	   └─ DoubtFor is over, or the clock was set back ────┘
 //
-// A clock that is set back is believed at once: things look younger then. So is one that returns
-// to a time that was told before. What the clock says when the process starts is believed. A
-// machine that was suspended has a clock that was set forward.
+// A clock that is set back is believed at once: things look younger then. So is one that returns to an
+// earlier time. The clock at the start of the process is believed. A machine that was suspended has a
+// clock that was set forward.
 //
-// A Clock never tells a later time than the machine does.
+// A Clock never returns a later time than the machine does.
 package wallclock
 
 import (
@@ -39,7 +39,7 @@ type Config struct {
 	DoubtFor time.Duration
 }
 
-// Clock tells the time. Its methods may be called from any goroutine.
+// Clock returns the time. Its methods may be called from any goroutine.
 type Clock struct {
 	cfg     Config
 	epoch   time.Time
@@ -49,7 +49,7 @@ type Clock struct {
 	mu     sync.Mutex
 	until  time.Duration // owned by mu: since epoch, the end of the doubt
 	latest time.Duration // owned by mu: what the machine's clock was ahead by, as of the last look
-	told   int64         // owned by mu: a time that was told before, or has been, Unix nanoseconds
+	told   int64         // owned by mu: a time that was returned before, or has been, Unix nanoseconds
 	toldAt time.Duration // owned by mu: when that was, since epoch
 }
 
@@ -134,6 +134,6 @@ func (c *Clock) reached(t int64, passed time.Duration) {
 	}
 }
 
-// Ahead returns by how much the machine's clock is ahead of what is told, as of the last look; 0:
-// it is believed.
+// Ahead returns by how much the machine's clock is ahead of this one, as of the last look; 0: it is
+// believed.
 func (c *Clock) Ahead() time.Duration { return time.Duration(c.doubted.Load()) }

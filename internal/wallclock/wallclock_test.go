@@ -63,7 +63,7 @@ func TestSetForward(t *testing.T) {
 	})
 }
 
-// A clock that is set right again is believed, and was never told.
+// A clock that is set right again is believed, and its wrong time was never returned.
 func TestSetForwardAndBack(t *testing.T) {
 	in(t, func(t *testing.T, m *machine, c *wallclock.Clock) {
 		m.set = 32 * 24 * time.Hour
@@ -96,7 +96,7 @@ func TestSetBack(t *testing.T) {
 	})
 }
 
-// What is promised counts from no time that is past.
+// A promise counts from no time that is past.
 func TestLatest(t *testing.T) {
 	in(t, func(t *testing.T, m *machine, c *wallclock.Clock) {
 		begun := time.Now()
@@ -118,7 +118,7 @@ func TestLatest(t *testing.T) {
 	})
 }
 
-// What is dated by a time shows that it has been.
+// A time in a date proves that it has been.
 func TestReached(t *testing.T) {
 	in(t, func(t *testing.T, m *machine, c *wallclock.Clock) {
 		c.Reached(m.now().Add(24 * time.Hour))
@@ -130,8 +130,8 @@ func TestReached(t *testing.T) {
 	})
 }
 
-// Whatever becomes of the machine's clock, no later time is told than it says, and forward by no
-// more than time has passed, but for small steps, what has been before, and after a doubt.
+// For any steps of the machine's clock, no time is later than the machine's. The time moves forward by
+// no more than has passed, except for small steps, returns to earlier times, and the end of a doubt.
 func TestNeverLater(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		type step struct{ set, sleep time.Duration }

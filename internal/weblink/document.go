@@ -14,8 +14,8 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// MaxDocument is how much of a document FromDocument reads, bytes. Links belong
-// at its beginning; what stands behind is not looked at.
+// MaxDocument is how much of a document FromDocument reads, bytes. Links belong at its beginning; the
+// part behind is not looked at.
 const MaxDocument = 1 << 20
 
 // ErrDocument: the body is not what its media type says.
@@ -27,18 +27,17 @@ const (
 	xmlNamespace   = "http://www.w3.org/XML/1998/namespace"
 )
 
-// FromDocument returns the links that a document embeds for itself (WebSub §4):
-// the link elements of an Atom feed, the atom:link elements of an RSS channel,
-// the link elements in the head of an HTML page. Those of entries, items and
-// page bodies are not its own, and are passed over: strangers write there.
+// FromDocument returns the links that a document embeds for itself (WebSub §4): the link elements of
+// an Atom feed, the atom:link elements of an RSS channel, the link elements in the head of an HTML
+// page. Those of entries, items and page bodies are not its own, and are passed over: strangers write
+// there.
 //
-// Which of them is told by the media type, and for application/xml and text/xml
-// by the root element. Other media types embed none. Relative URIs are resolved
-// against base, the URL of the document, or what the document says in its place
-// (xml:base, HTML's base).
+// The media type decides which of them are read; for application/xml and text/xml the root element
+// does. Other media types embed none. Relative URIs are resolved against base, the URL of the
+// document, or against the document's own base (xml:base, HTML's base).
 //
-// At most MaxDocument bytes are read, and entities are not expanded. If the
-// document breaks (ErrDocument) the links up to there are returned with the error.
+// At most MaxDocument bytes are read, and entities are not expanded. If the document breaks
+// (ErrDocument) the links up to there are returned with the error.
 func FromDocument(contentType, base string, body io.Reader) ([]Link, error) {
 	body = io.LimitReader(body, MaxDocument)
 	switch mediaType(contentType) {
@@ -173,8 +172,7 @@ func htmlAttr(t html.Token, name string) string {
 	return ""
 }
 
-// fromAttrs makes a link of the attributes of a link element. One without href
-// or rel is none.
+// fromAttrs makes a link of the attributes of a link element, if it has href and rel.
 func fromAttrs(attrs []Param) (Link, bool) {
 	var l Link
 	hasHref := false

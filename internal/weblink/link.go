@@ -80,10 +80,10 @@ func Resolve(base string, links []Link) []Link {
 	return resolved
 }
 
-// String returns the link as one value of a Link header: `<URI>; rel="self"`,
-// then the other parameters. It is always one valid field value: what may not
-// stand in a URI is percent-encoded, control characters are left out of
-// parameters, and a parameter whose name is none is left out whole.
+// String returns the link as one value of a Link header: `<URI>; rel="self"`, then the other
+// parameters. It is always one valid field value: characters that a URI may not hold are
+// percent-encoded, control characters are left out of parameters, and a parameter with an invalid name
+// is left out whole.
 func (l Link) String() string {
 	var b strings.Builder
 	b.Grow(len(l.URI) + 24)

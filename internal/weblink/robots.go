@@ -16,7 +16,7 @@ const (
 
 // Sitemap is a Sitemap line of a robots.txt.
 type Sitemap struct {
-	URI  string // as told, without the white space around it; it may be empty
+	URI  string // as written, without the white space around it; it may be empty
 	Line int    // from 1 on
 }
 

@@ -73,7 +73,7 @@ func sideBySide(targets int, each, within time.Duration) int {
 	return max(1, min(targets, max(runtime.NumCPU(), (targets+rounds-1)/rounds)))
 }
 
-// runAll runs the targets, so many at a time, and tells of each that has ended.
+// runAll runs the targets, so many at a time, and reports each that has ended.
 func runAll(ctx context.Context, targets []target, each time.Duration, side int, stderr io.Writer) []result {
 	results := make([]result, len(targets))
 	next := make(chan int)

@@ -89,8 +89,8 @@ func find(ctx context.Context, root, only string, keep bool) (targets []target, 
 	return targets, clean, nil
 }
 
-// hasTargets tells whether the test files of a directory declare a target, so that
-// nothing else is built.
+// hasTargets reports whether the test files of a directory declare a target, so that nothing else is
+// built.
 func hasTargets(dir string) bool {
 	files, _ := filepath.Glob(filepath.Join(dir, "*_test.go")) // the pattern is good
 	for _, file := range files {
@@ -148,7 +148,7 @@ func (t target) run(ctx context.Context, each time.Duration) (r result) {
 	return r
 }
 
-// progress is what the fuzzer tells every few seconds.
+// progress is the fuzzer's line of every few seconds.
 var (
 	progress = regexp.MustCompile(`execs: (\d+) \(.*new interesting: (\d+)`)
 	baseline = regexp.MustCompile(`baseline coverage: (\d+/\d+)`)
@@ -173,7 +173,7 @@ func (r *result) read(text string) {
 // found, when two parts of it see the end in the wrong order (go.dev/issue/75804).
 var late = regexp.MustCompile(`(?m)^--- FAIL: Fuzz\w+ \(.*\)\n\s+context deadline exceeded\n(FAIL\n)?\z`)
 
-// onlyLate tells that failure, which is none, from those of a target.
+// onlyLate separates that harmless failure from those of a target.
 func onlyLate(output string) bool {
 	return late.MatchString(output) && !strings.Contains(output, "Failing input") && !strings.Contains(output, "panic:")
 }

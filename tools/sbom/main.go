@@ -1,12 +1,11 @@
-// Command sbom says what binaries are made of: a bill of materials in the JSON of
-// CycloneDX, for each of the files that are named. It reads what the Go linker
-// wrote into them, so it tells of what is in them and not of what go.mod would
-// allow, and needs neither network nor module cache:
+// Command sbom writes a bill of materials of binaries in the JSON of CycloneDX, one for each of the
+// named files. It reads the Go linker's data in them. So it lists the real content, and not all that
+// go.mod would allow, and needs neither network nor module cache:
 //
 //	sbom -version 1.2.3 -out bin bin/hub bin/notifier
 //
-// writes bin/hub.cdx.json and bin/notifier.cdx.json. The same binary gives the same
-// bytes, as there is no time and no random number in it.
+// writes bin/hub.cdx.json and bin/notifier.cdx.json. The same binary gives the same bytes: the files
+// have no times and no random numbers.
 package main
 
 import (

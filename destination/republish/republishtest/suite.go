@@ -191,7 +191,7 @@ func sealed(w *fixture) {
 	w.next("deleted a.test/a", "updated a.test/b 2", "created a.test/d 1")
 }
 
-// What changes while it is under way is handed over afterwards; what is as it was sent is not.
+// A copy that changes while it is under way is handed over afterwards; one in the sent state is not.
 func inFlight(w *fixture) {
 	w.open(there)
 	w.save(copyOf("a", 1), copyOf("b", 1), copyOf("c", 1))
@@ -263,7 +263,7 @@ func manyRefused(w *fixture) {
 	w.waiting(300)
 }
 
-// What was there before is collected, once.
+// Earlier copies are collected, once.
 func collected(w *fixture) {
 	var names []string
 	for i := range 600 {
