@@ -138,25 +138,25 @@ func TestWhoMayPublish(t *testing.T) {
 			if status != row.publish || header.Get("WWW-Authenticate") != row.challenge {
 				t.Errorf("publishing: %d, %q, %s; want %d, %q", status, header.Get("WWW-Authenticate"), body, row.publish, row.challenge)
 			}
-			tells(t, g, body)
+			leaks(t, g, body)
 			status, header, body = g.post(t, formType, g.pingOf(row.path), row.header...)
 			if status != row.ping || header.Get("WWW-Authenticate") != row.challenge {
 				t.Errorf("a ping: %d, %q, %s; want %d, %q", status, header.Get("WWW-Authenticate"), body, row.ping, row.challenge)
 			}
-			tells(t, g, body)
+			leaks(t, g, body)
 		})
 	}
 	if n := len(g.publisher.all()); n != 3 {
 		t.Errorf("%d were published", n)
 	}
-	tells(t, g, g.log.String())
+	leaks(t, g, g.log.String())
 	if !strings.Contains(g.log.String(), "source=bell-tower") {
 		t.Errorf("the log does not tell the Source: %s", g.log)
 	}
 }
 
-// tells fails if the text has the token in it.
-func tells(t *testing.T, g *guarded, text string) {
+// leaks fails if the text has the token in it.
+func leaks(t *testing.T, g *guarded, text string) {
 	t.Helper()
 	if strings.Contains(text, string(g.token)) {
 		t.Errorf("the token is told: %s", text)

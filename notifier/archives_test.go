@@ -80,7 +80,7 @@ func TestArchives(t *testing.T) {
 		w.wantNone()
 		var served []string // closed lists, as they were served
 		for i := range 5 {
-			w.tells(told(payload.Created, fmt.Sprint(i), ""), told(payload.Updated, fmt.Sprint(i), ""))
+			w.record(eventOf(payload.Created, fmt.Sprint(i), ""), eventOf(payload.Updated, fmt.Sprint(i), ""))
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			served = append(served, w.read("/a/changelist-index.xml").entries[i].Loc)
@@ -182,7 +182,7 @@ func TestArchivedIndex(t *testing.T) {
 			ResourceListEvery: time.Hour, ArchiveEvery: 2 * time.Hour, ArchiveFor: 31 * 24 * time.Hour,
 		})
 		for i := range 5 {
-			w.tells(told(payload.Created, fmt.Sprint(i), ""))
+			w.record(eventOf(payload.Created, fmt.Sprint(i), ""))
 			time.Sleep(time.Second)
 		}
 		time.Sleep(10 * time.Second)
@@ -240,7 +240,7 @@ func TestArchiveWaitsForTheDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 4 {
-			w.tells(told(payload.Created, fmt.Sprint(i), ""))
+			w.record(eventOf(payload.Created, fmt.Sprint(i), ""))
 			time.Sleep(time.Minute)
 		}
 		time.Sleep(30 * time.Hour)
@@ -291,14 +291,14 @@ func (w *world) metrics() string {
 func TestArchiveOfAnotherJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := archiving(t, notifier.Config{ChangeListEntries: 1})
-		w.tells(told(payload.Created, "1", ""))
+		w.record(eventOf(payload.Created, "1", ""))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		w.stop()
 		journal := w.fs
 		w.fs = copyOf(t, journal)
 		w.start()
-		w.tells(told(payload.Created, "2", ""))
+		w.record(eventOf(payload.Created, "2", ""))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := w.archived("changelist"); len(got) != 2 {
@@ -310,7 +310,7 @@ func TestArchiveOfAnotherJournal(t *testing.T) {
 		if got := w.archived("changelist"); len(got) != 1 {
 			t.Fatalf("after a restoration there are %+v", got)
 		}
-		w.tells(told(payload.Created, "3", ""))
+		w.record(eventOf(payload.Created, "3", ""))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		got := w.archived("changelist")
@@ -331,7 +331,7 @@ func TestArchiveLater(t *testing.T) {
 			w.cfg.Archives = archives
 			w.start()
 			for _, loc := range locs {
-				w.tells(told(payload.Created, loc, ""))
+				w.record(eventOf(payload.Created, loc, ""))
 				time.Sleep(time.Minute)
 			}
 			synctest.Wait()
@@ -380,7 +380,7 @@ func TestArchiveAfterAStepOfTheClock(t *testing.T) {
 			}), nil)),
 		})
 		for i := range 10 {
-			w.tells(told(payload.Created, fmt.Sprint(i), ""))
+			w.record(eventOf(payload.Created, fmt.Sprint(i), ""))
 		}
 		time.Sleep(9 * time.Second)
 		runs.Store(true)
@@ -509,7 +509,7 @@ func TestManyArchivedLists(t *testing.T) {
 			}
 		}
 		w.start()
-		w.tells(told(payload.Created, "1", ""))
+		w.record(eventOf(payload.Created, "1", ""))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		index := w.read("/a/changelist-archive.xml")

@@ -129,12 +129,12 @@ func TestResourceListWhenClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := &wildClock{}
 		w := listed(t, notifier.Config{ResourceListEvery: time.Hour, Now: clock.now})
-		w.tells(told(payload.Created, "1", ""), told(payload.Created, "2", ""))
+		w.record(eventOf(payload.Created, "1", ""), eventOf(payload.Created, "2", ""))
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		first := w.read("/a/resourcelist.xml").At
 		clock.step(-30 * 24 * time.Hour)
-		w.tells(told(payload.Updated, "1", ""))
+		w.record(eventOf(payload.Updated, "1", ""))
 		time.Sleep(59 * time.Minute)
 		synctest.Wait()
 		w.wantListOf(first, "before its time")

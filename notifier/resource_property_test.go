@@ -88,7 +88,7 @@ func drawResourcePlan(rt *rapid.T) resourcePlan {
 		default:
 			for range rapid.IntRange(1, 5).Draw(rt, "events") {
 				kind := rapid.SampledFrom([]payload.Change{payload.Created, payload.Updated, payload.Deleted}).Draw(rt, "change")
-				e := told(kind, name.Draw(rt, "name"), "")
+				e := eventOf(kind, name.Draw(rt, "name"), "")
 				if kind != payload.Deleted {
 					e.Hash = hash.Draw(rt, "hash")
 				}
@@ -141,7 +141,7 @@ func (p resourcePlan) run(t *testing.T) error {
 		case s.renew:
 			w.RenewResourceList("a")
 		}
-		w.tells(s.events...)
+		w.record(s.events...)
 		for _, e := range s.events {
 			if state[e.Loc] = e.Hash; e.Change == payload.Deleted {
 				delete(state, e.Loc)

@@ -76,7 +76,7 @@ func TestSnapshotByIntake(t *testing.T) {
 // TestSnapshotRefusals: a snapshot is taken whole or not at all.
 func TestSnapshotRefusals(t *testing.T) {
 	w := newWorld(t, notifier.Config{Sets: []string{"a", "b"}, ResourceLists: []string{"a"}, Within: []string{"b"}}, &hub{})
-	w.tells(told(payload.Created, "kept", ""))
+	w.record(eventOf(payload.Created, "kept", ""))
 	good := `{"loc":"http://a.example/1"}` + "\n"
 	many := &strings.Builder{}
 	for n := range 3000 {
@@ -187,7 +187,7 @@ func TestSnapshotIsCarriedOut(t *testing.T) {
 		t.Run(fmt.Sprint(fault), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, notifier.Config{Sets: []string{"a"}, ResourceLists: []string{"a"}}, &hub{})
-				w.tells(told(payload.Created, "gone", ""))
+				w.record(eventOf(payload.Created, "gone", ""))
 				w.stop()
 				steps := 0
 				w.wrap = func(j notifier.Store) notifier.Store {
@@ -239,7 +239,7 @@ func TestImporter(t *testing.T) {
 	if i != nil || err != nil || done.Resources != 1 || done.Events || len(shown) == 0 {
 		t.Errorf("the first: %v, %+v, %v, shown %v", i, done, err, shown)
 	}
-	if err := j.Append(t.Context(), []notifier.Event{told(payload.Created, "2", "")}, time.Now()); err != nil {
+	if err := j.Append(t.Context(), []notifier.Event{eventOf(payload.Created, "2", "")}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	i, done, err = m.Read(t.Context(), "a", strings.NewReader(`{"loc":"http://a.example/3"}`))

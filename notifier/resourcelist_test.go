@@ -21,8 +21,8 @@ import (
 	"carillon/store/pebblestore"
 )
 
-// told is an event of the set "a".
-func told(kind payload.Change, name, hash string) notifier.Event {
+// eventOf is an event of the set "a".
+func eventOf(kind payload.Change, name, hash string) notifier.Event {
 	return notifier.Event{Sets: []string{"a"}, Entry: payload.Entry{Loc: "http://a.example/" + name, Change: kind, Hash: hash}}
 }
 
@@ -31,8 +31,8 @@ const (
 	md5Two = "md5:00000000000000000000000000000002"
 )
 
-// tells appends events.
-func (w *world) tells(events ...notifier.Event) {
+// record appends events.
+func (w *world) record(events ...notifier.Event) {
 	w.t.Helper()
 	if err := w.Append(w.t.Context(), events); err != nil {
 		w.t.Fatal(err)
@@ -145,13 +145,13 @@ func TestResourceList(t *testing.T) {
 		if text := w.ask(http.MethodGet, "/a/capabilitylist.xml").Body.String(); strings.Contains(text, "resourcelist") {
 			t.Errorf("the Capability List names what is not there:\n%s", text)
 		}
-		patched := told(payload.Updated, "2", md5Two)
+		patched := eventOf(payload.Updated, "2", md5Two)
 		patched.Links = []payload.Link{
 			{Rel: "http://www.openarchives.org/rs/terms/patch", Href: "http://a.example/patch"}, // core §14.4
 			{Rel: "describedby", Href: "http://a.example/about"},
 		}
-		w.tells(told(payload.Created, "2", md5One), told(payload.Created, "1", ""), told(payload.Created, "gone", ""))
-		w.tells(told(payload.Deleted, "gone", ""), patched)
+		w.record(eventOf(payload.Created, "2", md5One), eventOf(payload.Created, "1", ""), eventOf(payload.Created, "gone", ""))
+		w.record(eventOf(payload.Deleted, "gone", ""), patched)
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		l := w.read("/a/resourcelist.xml")
@@ -211,14 +211,14 @@ func TestResourceListIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := listed(t, notifier.Config{ResourceListEntries: 3})
 		for _, n := range []int{1, 2, 3} { // one list that is just full, and then an Index
-			w.tells(told(payload.Created, strconv.Itoa(n), ""))
+			w.record(eventOf(payload.Created, strconv.Itoa(n), ""))
 		}
 		w.RenewResourceList("a")
 		synctest.Wait()
 		if l := w.read("/a/resourcelist.xml"); l.Root == payload.RootSitemapIndex || l.locs() != "1 2 3" {
 			t.Fatalf("with three resources: %+v", l)
 		}
-		w.tells(told(payload.Created, "4", ""), told(payload.Created, "5", ""), told(payload.Created, "6", ""), told(payload.Created, "7", ""))
+		w.record(eventOf(payload.Created, "4", ""), eventOf(payload.Created, "5", ""), eventOf(payload.Created, "6", ""), eventOf(payload.Created, "7", ""))
 		w.RenewResourceList("a")
 		synctest.Wait()
 		index := w.read("/a/resourcelist.xml")
@@ -232,7 +232,7 @@ func TestResourceListIndex(t *testing.T) {
 			t.Errorf("rel=index of a part, %s, is %+v", lasting, got)
 		}
 		testRepresentations(t, w, lasting, "public, max-age=2592000, immutable")
-		w.tells(told(payload.Deleted, "1", ""))
+		w.record(eventOf(payload.Deleted, "1", ""))
 		w.RenewResourceList("a")
 		synctest.Wait()
 		if _, locs := w.resources(); locs != "2 3 4 5 6 7" {
@@ -264,13 +264,13 @@ func TestResourceListIndex(t *testing.T) {
 func TestResourceListsComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := listed(t, notifier.Config{ResourceListEvery: 3 * time.Minute})
-		w.tells(told(payload.Created, "1", ""))
+		w.record(eventOf(payload.Created, "1", ""))
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		first := w.read("/a/resourcelist.xml")
 		firstPart := "/a/resourcelist/" + strings.NewReplacer("-", "", ":", "").Replace(first.At) + "/1.xml"
 		for range 9 {
-			w.tells(told(payload.Created, strconv.FormatInt(time.Now().UnixMicro(), 10), ""))
+			w.record(eventOf(payload.Created, strconv.FormatInt(time.Now().UnixMicro(), 10), ""))
 		}
 		w.wantListOf(first.At, "at once after another")
 		time.Sleep(61 * time.Second)
@@ -279,7 +279,7 @@ func TestResourceListsComeAndGo(t *testing.T) {
 		if second == first.At {
 			t.Error("no other list although there were more events than it has resources")
 		}
-		w.tells(told(payload.Updated, "1", ""))
+		w.record(eventOf(payload.Updated, "1", ""))
 		time.Sleep(2*time.Minute + 50*time.Second)
 		synctest.Wait()
 		w.wantListOf(second, "before its time")
@@ -324,7 +324,7 @@ func (w *world) wantListOf(at, when string) {
 func TestResourceListRemains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := listed(t, notifier.Config{})
-		w.tells(told(payload.Created, "1", ""))
+		w.record(eventOf(payload.Created, "1", ""))
 		w.RenewResourceList("a")
 		synctest.Wait()
 		dir := filepath.Join(w.cfg.ResourceListDir, "a")
@@ -398,7 +398,7 @@ func TestResourceListsCannotBeMade(t *testing.T) {
 		if err := os.WriteFile(dir, nil, 0o600); err != nil { // where a directory should be
 			t.Fatal(err)
 		}
-		w.tells(told(payload.Created, "1", ""))
+		w.record(eventOf(payload.Created, "1", ""))
 		w.RenewResourceList("a")
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -414,7 +414,7 @@ func TestResourceListsCannotBeMade(t *testing.T) {
 			t.Errorf("later the list is %s", locs)
 		}
 		// An earlier request still counts, where there is a list already.
-		w.tells(told(payload.Created, "2", ""))
+		w.record(eventOf(payload.Created, "2", ""))
 		old := filepath.Join(t.TempDir(), "old")
 		if err := errors.Join(os.Rename(dir, old), os.WriteFile(dir, nil, 0o600)); err != nil {
 			t.Fatal(err)
@@ -452,7 +452,7 @@ func (w *world) journal(t *testing.T) notifier.Store {
 
 func TestResourceListConfig(t *testing.T) {
 	w := newWorld(t, notifier.Config{Sets: []string{"a", "b"}}, &hub{})
-	w.tells(told(payload.Created, "1", ""))
+	w.record(eventOf(payload.Created, "1", ""))
 	w.stop()
 	ok := notifier.Config{URL: base, Hub: hubURL, Sets: []string{"a"}}
 	for want, change := range map[string]func(*notifier.Config){

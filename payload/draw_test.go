@@ -157,7 +157,7 @@ func drawParts(t *rapid.T, h payload.Head, doc []byte) ([]byte, []payload.Entry)
 			t.Fatal(err)
 		}
 		entries = append(entries, payload.Entry{
-			Loc: p.Loc, LastMod: p.LastMod, From: told(p.From), Until: told(p.Until), At: told(p.At), Completed: told(p.Completed),
+			Loc: p.Loc, LastMod: p.LastMod, From: asRead(p.From), Until: asRead(p.Until), At: asRead(p.At), Completed: asRead(p.Completed),
 			Type: p.Type, Length: p.Length, Hash: p.Hash, Links: p.Links,
 		})
 	}

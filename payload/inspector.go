@@ -45,7 +45,7 @@ func NewInspector(capability string) *Inspector {
 // Head takes what the document says of itself before its first entry.
 func (i *Inspector) Head(h Header) {
 	i.index, i.now.line = h.Root == RootSitemapIndex, h.Line
-	if h.told() {
+	if h.hasContent() {
 		i.judgeHead(&h)
 	}
 }
@@ -54,7 +54,7 @@ func (i *Inspector) Head(h Header) {
 func (i *Inspector) End(h Header) {
 	i.index, i.now = h.Root == RootSitemapIndex, moment{line: h.Line}
 	if !i.judged {
-		if h.told() && i.entries > 0 {
+		if h.hasContent() && i.entries > 0 {
 			i.note(oddLate, clauseCore, "rs:md", "the document's rs:md is behind its first entry")
 		}
 		i.judgeHead(&h)
@@ -103,7 +103,7 @@ func (i *Inspector) judgeHead(h *Header) {
 	i.judged = true
 	want := i.capability
 	switch {
-	case !h.told():
+	case !h.hasContent():
 		i.note(oddCapability, clauseCore, "rs:md",
 			"%s has no rs:md with a capability (in the namespace %s)", h.Root, spaceRS)
 		return
@@ -178,8 +178,8 @@ func (i *Inspector) judgeHeadTimes(h *Header) {
 	}
 }
 
-// told reports whether the document has an rs:md with content.
-func (h *Header) told() bool {
+// hasContent reports whether the document has an rs:md with content.
+func (h *Header) hasContent() bool {
 	return h.Capability != "" || h.From != "" || h.Until != "" || h.At != "" || h.Completed != ""
 }
 

@@ -237,8 +237,8 @@ func TestAppendResourceRefuses(t *testing.T) {
 	}
 }
 
-// told is the read form of t.
-func told(t time.Time) string {
+// asRead is the read form of t.
+func asRead(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
@@ -271,8 +271,8 @@ func TestListRoundTrip(t *testing.T) {
 		if err != nil || len(entries) != len(want) || len(want) > 0 && !reflect.DeepEqual(entries, want) {
 			t.Fatalf("%v\ngot  %+v\nwant %+v\n%s", err, entries, want, doc)
 		}
-		if got.Capability != h.Capability || got.From != told(h.From) || got.Until != told(h.Until) || got.At != told(h.At) ||
-			got.Completed != told(h.Completed) || (got.Root == payload.RootSitemapIndex) != h.Index || !reflect.DeepEqual(got.Links, h.Links) {
+		if got.Capability != h.Capability || got.From != asRead(h.From) || got.Until != asRead(h.Until) || got.At != asRead(h.At) ||
+			got.Completed != asRead(h.Completed) || (got.Root == payload.RootSitemapIndex) != h.Index || !reflect.DeepEqual(got.Links, h.Links) {
 			t.Fatalf("head %+v of\n%s", got, doc)
 		}
 		if odd := i.Violations(); len(odd) > 0 {

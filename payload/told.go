@@ -18,7 +18,7 @@ func AppendTold(dst []byte, e *Entry) ([]byte, error) {
 	}
 	el := *e
 	el.DatetimeTold = datetime
-	if err := el.told(); err != nil {
+	if err := el.writable(); err != nil {
 		return dst, err
 	}
 	longer := new(pen).element(dst, "url", &el, ofDocument)
@@ -46,8 +46,8 @@ func (e *Entry) toldDatetime() (string, error) {
 	return FormatDatetime(e.Datetime), nil
 }
 
-// told returns an error if XML cannot carry the entry within the limits of reading.
-func (e *Entry) told() error {
+// writable returns an error if XML cannot carry the entry within the limits of reading.
+func (e *Entry) writable() error {
 	size, err := toldValues([]toldValue{
 		{"loc", e.Loc},
 		{"lastmod", e.LastMod},

@@ -17,5 +17,5 @@ func (l *loss) Add(topic string, went delivery.Trimmed) { l.add(topic, went) }
 // Kept is how many topics are remembered.
 func (l *loss) Kept() int { return len(l.byTopic) }
 
-// Told returns how many topics a line names, and which lost most.
-func (l *loss) Told() (topics int, worst string) { return l.topics(), l.worst()[0] }
+// Summary returns how many topics a line names, and which lost most.
+func (l *loss) Summary() (topics int, worst string) { return l.topics(), l.worst()[0] }

@@ -33,7 +33,7 @@ func TestLossesAreBounded(t *testing.T) {
 			t.Fatalf("%d topics are remembered", kept)
 		}
 	}
-	topics, worst := l.Told()
+	topics, worst := l.Summary()
 	equal(t, "topics", topics, 10_002)
 	equal(t, "that lost most", worst, middle)
 	equal(t, "in all", l.Trimmed, delivery.Trimmed{Notifications: 10_017, Bytes: 10_017})

@@ -17,16 +17,16 @@ import (
 	"carillon/payload"
 )
 
-// told is the nth change of a Source, so many seconds after start.
-type told struct{ n, second int }
+// announced is the nth change of a Source, so many seconds after start.
+type announced struct{ n, second int }
 
 var start = at("00:00")
 
-func (c told) at() time.Time { return start.Add(time.Duration(c.second) * time.Second) }
+func (c announced) at() time.Time { return start.Add(time.Duration(c.second) * time.Second) }
 
 // teller is a Source whose changes grow, and whose lists are cut anywhere.
 type teller struct {
-	all  []told
+	all  []announced
 	cuts []int // where closed lists end, in seconds
 	// How the open list is found: as the index, or as itself; and whether entries stand in order.
 	byIndex, shuffled bool
@@ -43,7 +43,7 @@ func (s *teller) capability() string {
 }
 
 // entry is a change, or the package that has it.
-func (s *teller) entry(c told) string {
+func (s *teller) entry(c announced) string {
 	loc := fmt.Sprintf("<url><loc>%s/%d</loc>", site, c.n)
 	if !s.dumps {
 		return loc + fmt.Sprintf(`<rs:md change="updated" datetime="%s"/></url>`, payload.FormatDatetime(c.at()))
@@ -62,7 +62,7 @@ func (s *teller) grow(t *rapid.T) {
 	}
 	for range rapid.IntRange(0, 6).Draw(t, "changes") {
 		second += rapid.IntRange(1, 3).Draw(t, "pause")
-		s.all = append(s.all, told{len(s.all), second})
+		s.all = append(s.all, announced{len(s.all), second})
 	}
 	if rapid.Bool().Draw(t, "cut") {
 		s.cuts = append(s.cuts, second+1)
@@ -82,9 +82,9 @@ func (s *teller) pages(t *rapid.T) map[string]page {
 		until, stamp := 1<<30, ""
 		if i+1 < len(ends) {
 			until = ends[i+1]
-			stamp = ` until="` + payload.FormatDatetime(told{0, until}.at()) + `"`
+			stamp = ` until="` + payload.FormatDatetime(announced{0, until}.at()) + `"`
 		}
-		span := `from="` + payload.FormatDatetime(told{0, from}.at()) + `"` + stamp
+		span := `from="` + payload.FormatDatetime(announced{0, from}.at()) + `"` + stamp
 		var inside []string
 		for _, c := range s.all {
 			if from <= c.second && c.second < until {
@@ -109,7 +109,7 @@ func (s *teller) pages(t *rapid.T) map[string]page {
 		}
 		parts += "<sitemap><loc>" + site + name + "</loc>" + md(span) + "</sitemap>"
 	}
-	from := payload.FormatDatetime(told{0, ends[s.archived]}.at())
+	from := payload.FormatDatetime(announced{0, ends[s.archived]}.at())
 	pages["/index"] = tagged(sitemapindex(up, archives, md(`capability="`+s.capability()+`" from="`+from+`"`), parts))
 	pages["/archive"] = tagged(urlset(up, md(`capability="`+s.capability()+`-archive"`), archived))
 	if s.byIndex && len(s.cuts) > 0 {
@@ -148,7 +148,7 @@ func TestNothingIsMissed(t *testing.T) {
 			if err != nil {
 				rt.Fatalf("since %v: %v", since, err)
 			}
-			if !slices.IsSortedFunc(got, func(a, b told) int { return cmp.Compare(a.second, b.second) }) {
+			if !slices.IsSortedFunc(got, func(a, b announced) int { return cmp.Compare(a.second, b.second) }) {
 				rt.Fatalf("out of order: %v", got)
 			}
 			for _, c := range got {
@@ -170,7 +170,7 @@ func TestNothingIsMissed(t *testing.T) {
 }
 
 // poll reads the changes at an address, or the packages that have them.
-func (s *teller) poll(c *lists.Client, uri string, since time.Time) (got []told, covered lists.Covered, err error) {
+func (s *teller) poll(c *lists.Client, uri string, since time.Time) (got []announced, covered lists.Covered, err error) {
 	take := func(loc string) {
 		n, _ := strconv.Atoi(strings.TrimPrefix(loc, site+"/"))
 		got = append(got, s.all[n])

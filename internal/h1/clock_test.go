@@ -246,7 +246,7 @@ func TestIdleTimeout(t *testing.T) {
 		}
 		equal(t, "left", held(client), h1.Stats{})
 		synctest.Wait()
-		ticking, watches := client.Tells()
+		ticking, watches := client.Watching()
 		equal(t, "the clock runs", ticking, false)
 		equal(t, "contexts watched", watches, 0)
 	})
@@ -264,7 +264,7 @@ func TestManyContexts(t *testing.T) {
 			if _, err := client.Post(ctx, request(t, "")); err != nil {
 				t.Fatal(err)
 			}
-			if _, watches := client.Tells(); watches > 16 {
+			if _, watches := client.Watching(); watches > 16 {
 				t.Fatalf("%d contexts", watches)
 			}
 		}
@@ -272,7 +272,7 @@ func TestManyContexts(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		_, watches := client.Tells()
+		_, watches := client.Watching()
 		equal(t, "contexts watched", watches, 0)
 		client.CloseIdleConnections()
 	})

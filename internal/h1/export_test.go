@@ -28,8 +28,8 @@ func ParseDripped(b []byte) (simpleAnswer bool, status int, closes bool, length,
 	return v == simple, h.status, h.close, h.length, h.end, parsed
 }
 
-// Tells reports whether the clock still ticks, and how many contexts are watched.
-func (c *Client) Tells() (ticking bool, watches int) {
+// Watching reports whether the clock still ticks, and how many contexts are watched.
+func (c *Client) Watching() (ticking bool, watches int) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	return c.pool.clock.ticking, len(c.pool.clock.watches)

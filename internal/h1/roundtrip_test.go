@@ -562,7 +562,7 @@ func TestRoundTripDeadline(t *testing.T) {
 					}
 					synctest.Wait()
 					time.Sleep(2 * time.Hour) // its server ends
-					ticking, watches := client.Tells()
+					ticking, watches := client.Watching()
 					equal(t, "the clock runs", ticking, false)
 					equal(t, "contexts watched", watches, 0)
 				})

@@ -37,7 +37,7 @@ type Directory struct {
 	names   names
 	queue   *queue
 	watches *watches
-	told    *told
+	told    *loggedFiles
 
 	// Tests set these.
 	list    func(root *os.Root, rel string) (*listing, error)
@@ -69,7 +69,7 @@ func New(ctx context.Context, cfg Config) (*Directory, error) {
 		watches: &watches{names: paths, log: log, folders: map[string]*folder{}},
 		list:    list, read: read,
 	}
-	d.told = &told{log: log, gauge: d.metrics.unreadable, files: map[string]uint64{}}
+	d.told = &loggedFiles{log: log, gauge: d.metrics.unreadable, files: map[string]uint64{}}
 	d.queue = &queue{
 		names: paths, rest: cfg.Settle, most: maxPending, overflow: d.askRescan,
 		work: make(chan job, examiners), unsettle: make(chan struct{}, 1),

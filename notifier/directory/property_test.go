@@ -79,8 +79,8 @@ func (h *history) name() string {
 	return []string{"a", "b", "c", "a-", "a.x", "d"}[h.random.IntN(6)]
 }
 
-// told reports an event, or not.
-func (h *history) told(op fsnotify.Op, rel string) {
+// reported reports an event, or not.
+func (h *history) reported(op fsnotify.Op, rel string) {
 	if h.random.IntN(4) < h.tells {
 		h.tell(op, rel)
 	}
@@ -115,10 +115,10 @@ func (h *history) put(rel string) {
 	h.wrote++
 	h.write(rel, strings.Repeat("x", h.wrote))
 	if err != nil {
-		h.told(fsnotify.Create, filepath.Dir(rel))
+		h.reported(fsnotify.Create, filepath.Dir(rel))
 	}
-	h.told(fsnotify.Create, rel)
-	h.told(fsnotify.Write, rel)
+	h.reported(fsnotify.Create, rel)
+	h.reported(fsnotify.Write, rel)
 }
 
 func anything(fs.FileMode) bool { return true }
@@ -132,39 +132,39 @@ func (h *history) do(step string) {
 	case "remove":
 		if rel, ok := h.some(fs.FileMode.IsRegular); ok {
 			h.must(os.Remove(h.path(rel)))
-			h.told(fsnotify.Remove, rel)
+			h.reported(fsnotify.Remove, rel)
 		}
 	case "remove all":
 		if rel, ok := h.some(fs.FileMode.IsDir); ok {
 			h.must(os.RemoveAll(h.path(rel)))
-			h.told(fsnotify.Remove, rel)
+			h.reported(fsnotify.Remove, rel)
 		}
 	case "file for directory":
 		if rel, ok := h.some(fs.FileMode.IsDir); ok {
 			h.must(os.RemoveAll(h.path(rel)))
 			h.wrote++
 			h.write(rel, strings.Repeat("x", h.wrote))
-			h.told(fsnotify.Create, rel)
+			h.reported(fsnotify.Create, rel)
 		}
 	case "move":
 		from, ok := h.some(anything)
 		to := h.name()
 		if _, err := os.Lstat(h.path(to)); ok && err != nil {
 			h.must(os.Rename(h.path(from), h.path(to)))
-			h.told(fsnotify.Rename, from)
-			h.told(fsnotify.Create, to)
+			h.reported(fsnotify.Rename, from)
+			h.reported(fsnotify.Create, to)
 		}
 	case "hide":
 		if from, ok := h.some(anything); ok {
 			h.must(os.RemoveAll(h.path(".hidden")))
 			h.must(os.Rename(h.path(from), h.path(".hidden")))
-			h.told(fsnotify.Rename, from)
-			h.told(fsnotify.Create, ".hidden")
+			h.reported(fsnotify.Rename, from)
+			h.reported(fsnotify.Create, ".hidden")
 		}
 	case "old times":
 		if rel, ok := h.some(fs.FileMode.IsRegular); ok {
 			h.touch(rel, time.Now().Add(-time.Duration(h.random.IntN(100))*time.Hour))
-			h.told(fsnotify.Chmod, rel)
+			h.reported(fsnotify.Chmod, rel)
 		}
 	case "wait":
 		h.pass(time.Duration(h.random.IntN(3000)) * time.Millisecond)

@@ -11,8 +11,8 @@ import (
 // logged at each scan.
 const maxTold = 1000
 
-// told remembers the files that have a log line.
-type told struct {
+// loggedFiles remembers the files that have a log line.
+type loggedFiles struct {
 	log   *slog.Logger
 	gauge prometheus.Gauge
 
@@ -22,7 +22,7 @@ type told struct {
 }
 
 // once reports a file for as long as it is remembered.
-func (t *told) once(rel string, err error) {
+func (t *loggedFiles) once(rel string, err error) {
 	t.mu.Lock()
 	_, known := t.files[rel]
 	if known || len(t.files) < maxTold {
@@ -37,7 +37,7 @@ func (t *told) once(rel string, err error) {
 }
 
 // forget forgets that there was something to tell of a file.
-func (t *told) forget(rel string) {
+func (t *loggedFiles) forget(rel string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.files, rel)
@@ -45,14 +45,14 @@ func (t *told) forget(rel string) {
 }
 
 // begin notes that a scan begins.
-func (t *told) begin() {
+func (t *loggedFiles) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.scans++
 }
 
 // end forgets the files that neither this complete scan nor the one before came upon.
-func (t *told) end() {
+func (t *loggedFiles) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for rel, last := range t.files {

@@ -67,8 +67,8 @@ func wantNotWhole(t *testing.T, what string, err error) {
 	}
 }
 
-// told gives resources as "name:hash name:hash".
-func told(t *testing.T, all func(func(payload.Entry, error) bool)) string {
+// described gives resources as "name:hash name:hash".
+func described(t *testing.T, all func(func(payload.Entry, error) bool)) string {
 	t.Helper()
 	var names []string
 	last := ""
@@ -93,7 +93,7 @@ func wantResources(t *testing.T, j notifier.Store, set, want string) {
 	if err != nil {
 		t.Fatalf("Resources(%s): %v", set, err)
 	}
-	if got := told(t, all); got != want {
+	if got := described(t, all); got != want {
 		t.Errorf("the resources of %s are %q, want %q", set, got, want)
 	}
 }
@@ -225,7 +225,7 @@ func testOneMoment(t *testing.T, at Place) {
 	late := change(payload.Updated, "1", "md5:2")
 	late.Datetime = noon.Add(-time.Minute)
 	add(t, j, noon.Add(-time.Hour), late, change(payload.Deleted, "2", ""))
-	if got := told(t, rest); got != "1:md5:1 2:md5:1" {
+	if got := described(t, rest); got != "1:md5:1 2:md5:1" {
 		t.Errorf("what was begun is %q", got)
 	}
 	events := all(t, j, "a", moment)
@@ -245,7 +245,7 @@ func testSnapshots(t *testing.T, at Place) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := told(t, all); got != "1:md5:1" {
+		if got := described(t, all); got != "1:md5:1" {
 			t.Errorf("the snapshot has %q", got)
 		}
 		moments = append(moments, moment)

@@ -39,14 +39,14 @@ type Store struct {
 	Shards  delivery.Shards
 }
 
-// A nobody delivers nothing, and ends no subscription.
-type nobody struct{}
+// A undelivered delivers nothing, and ends no subscription.
+type undelivered struct{}
 
 // Send is not called: no attempt starts.
-func (nobody) Send(context.Context, *send.Attempt) send.Outcome { return send.Outcome{} }
+func (undelivered) Send(context.Context, *send.Attempt) send.Outcome { return send.Outcome{} }
 
 // Remove is not called either: no callback answers 410.
-func (nobody) Remove(context.Context, subscription.Subscription) (bool, error) {
+func (undelivered) Remove(context.Context, subscription.Subscription) (bool, error) {
 	return false, errors.New("no hub runs")
 }
 
@@ -55,7 +55,7 @@ func Read(ctx context.Context, store Store, logger *slog.Logger) (*Deliveries, e
 	surety := &subscription.Surety{}
 	seen, err := dispatch.New(
 		dispatch.Config{Surety: surety}, dispatch.Stores{Log: store.Log, Cursors: store.Cursors},
-		nobody{}, nobody{}, logger, nil,
+		undelivered{}, undelivered{}, logger, nil,
 	)
 	if err != nil {
 		return nil, err

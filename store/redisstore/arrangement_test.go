@@ -229,7 +229,7 @@ func TestAReplicaIsAway(t *testing.T) {
 	t.Parallel()
 	f := redistest.Sentinel(t, 1)
 	w := worldOn(t, f.Nodes[0], f.Nodes[0].URL())
-	log := new(told)
+	log := new(lossLog)
 	w.cfg.Replicas, w.cfg.Logger = 1, log.logger()
 	db := w.open(t)
 	db.SetTakeover(2 * time.Second)
@@ -254,7 +254,7 @@ func TestAPrimaryIsDemotedWhileReplicasAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	f := redistest.Sentinel(t, 1)
 	w := worldOn(t, f.Nodes[0], f.Nodes[0].URL())
-	log := new(told)
+	log := new(lossLog)
 	w.cfg.Replicas, w.cfg.Logger = 1, log.logger()
 	db := w.open(t)
 	must(t, submit(t, db)) // the server has the script

@@ -150,7 +150,7 @@ func TestDamagedRecords(t *testing.T) {
 func TestManyDamagedRecords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	log, registry := new(told), prometheus.NewRegistry()
+	log, registry := new(lossLog), prometheus.NewRegistry()
 	w.cfg.Logger, w.cfg.Registerer = log.logger(), registry
 	db := w.open(t)
 	key := w.key("{shard-07}:requests")

@@ -16,28 +16,28 @@ import (
 	"carillon/subscription"
 )
 
-// told is a log that several may write to and read.
-type told struct {
+// lossLog is a log that several may write to and read.
+type lossLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
 }
 
-func (l *told) Write(line []byte) (int, error) {
+func (l *lossLog) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(line)
 }
 
-func (l *told) String() string {
+func (l *lossLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-func (l *told) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+func (l *lossLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // wantEmptied waits until a loss was reported so often, once each.
-func wantEmptied(t *testing.T, k *keeper, log *told, reg *prometheus.Registry, times int) {
+func wantEmptied(t *testing.T, k *keeper, log *lossLog, reg *prometheus.Registry, times int) {
 	t.Helper()
 	eventually(t, func() error {
 		if n := len(k.db.Warnings()); n < times {
@@ -64,7 +64,7 @@ func TestANodeIsEmptied(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.Cluster(t)
 	w := worldOn(t, nodes[0], nodes.URL())
-	log, reg := new(told), prometheus.NewRegistry()
+	log, reg := new(lossLog), prometheus.NewRegistry()
 	w.cfg.Logger, w.cfg.Registerer = log.logger(), reg
 	db := w.open(t)
 	db.SetTakeover(takeover)
@@ -83,7 +83,7 @@ func TestANodeIsEmptied(t *testing.T) {
 func TestAShardIsEmptied(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)
-	log, reg := new(told), prometheus.NewRegistry()
+	log, reg := new(lossLog), prometheus.NewRegistry()
 	w.cfg.Logger, w.cfg.Registerer = log.logger(), reg
 	k := newKeeper(t, w, takeover).run()
 	waitParts(t, map[*keeper]int{k: subscription.Shards})
