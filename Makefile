@@ -12,7 +12,7 @@ BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags="-s -w -bui
 
 .PHONY: check format prose vet staticcheck test tidy verify fuzz build reproducible sbom vuln bench
 
-check: format vet staticcheck tidy verify test
+check: format prose vet staticcheck tidy verify test
 
 format:
 	@unformatted=$$($(TOOL) gofumpt -l .); \

@@ -11,7 +11,7 @@ var goalFirst = atMost(2, "publish → first delivery on an idle hub ÷ one sync
 // first measures how soon a notification arrives if the hub has nothing else to do.
 func first(ctx context.Context, e *env) error {
 	e.report.section("The first delivery")
-	e.report.note("One subscription, an idle hub, %d publications one after the other, %d bytes; between them one synced append "+
+	e.report.note("One subscription, an idle hub, %d publications one after the other, %d bytes. Between them: one synced append "+
 		"to the bare store and one bare POST on a kept connection to the same callback. Medians.", e.plan.firsts, e.plan.bodyBytes)
 	var rows [][]string
 	err := e.onEach(ctx, func(on engine, s *store) error {

@@ -22,7 +22,7 @@ const millionHosts = 100
 func million(ctx context.Context, e *env) error {
 	e.report.section(fmt.Sprintf("%d subscriptions", e.plan.subscriptions))
 	e.report.note("One topic with %d callbacks on %d hosts, each with a secret of its own, and in the same hub "+
-		"one with a single callback; for publishing, also one with a single callback in a hub of its own, "+
+		"one with a single callback. For publishing, also one with a single callback in a hub of its own, "+
 		"on a store of its own on this machine.", e.plan.subscriptions, e.millionHosts())
 	return e.onEach(ctx, func(on engine, s *store) error {
 		e.log("on %s: the memory of a hub without subscriptions", on)

@@ -44,11 +44,11 @@ func mirror(ctx context.Context, e *env) error {
 	}
 	e.report.section("Baselines by GET and by dump")
 	e.report.note("%d files of %d bytes of text, that a notifier watches and serves; %d fetched at a time, of one host. "+
-		"The Source, its hub and the process that is measured share the cores of this machine. Nobody clears the page cache.",
+		"The Source, its hub and the process that is measured share the cores of this machine. The page cache stays warm.",
 		e.plan.mirrored, fileBytes, fetches)
-	e.report.note("The loop that packs reads each file, takes its SHA-256, and writes it into ZIPs of at most %d entries "+
-		"by archive/zip and the DEFLATE of klauspost/compress at level %d. The loop that unpacks gets each package into a file, "+
-		"reads that by archive/zip, takes the SHA-256 of each entry and writes it to a file of its own. These two are one goroutine each. "+
+	e.report.note("The loop that packs reads each file, takes its SHA-256, and writes it into ZIPs. They have at most %d entries each, "+
+		"by archive/zip and the DEFLATE of klauspost/compress at level %d. The loop that unpacks gets each package into a file "+
+		"and reads that by archive/zip. It takes the SHA-256 of each entry and writes it to a file of its own. These two are one goroutine each. "+
 		"No loop has a manifest, compares hashes, syncs files or remembers anything.", perPackage, loopLevel)
 	packages, err := m.packages(ctx)
 	if err != nil {

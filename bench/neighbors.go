@@ -96,8 +96,8 @@ func slow(ctx context.Context, e *env) error {
 	n, hosts := e.plan.callbacks, e.plan.healthyHosts
 	healthy := n * (100 - slowing) / 100
 	e.report.section("Healthy callbacks beside a slow host")
-	e.report.note("%d callbacks, %d%% of them on one host that takes %s for each, the others on %d hosts; "+
-		"%d rounds of %d publications, one every %s; timed as above, with the same flags.",
+	e.report.note("%d callbacks, %d%% of them on one host that takes %s for each, the others on %d hosts. Timed as above, with the same flags, in "+
+		"%d rounds of %d publications, one every %s.",
 		n, slowing, slowAnswer, hosts-1, e.plan.crowdRounds, e.plan.bursts, e.plan.burstEvery)
 	others := e.spread(healthy, 1, hosts)
 	return e.neighbors(ctx, goalsSlow, []crowd{

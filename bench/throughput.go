@@ -128,9 +128,9 @@ func (e *env) settled(ctx context.Context, before int64, rounds []map[string]usa
 func (e *env) reportThroughput(field []contestant, rounds []map[string]usage, redis *busyHub) {
 	e.report.section("Deliveries per second, and CPU for each")
 	e.report.note("%d callbacks on one host, %d bytes, %d rounds of %d deliveries (of the net/http loop: %d), medians. Hub: durable, in order, signed with sha256. "+
-		"The loops: %d connections, nothing but the POST. All run with Go's defaults (so a loop, whose heap is small, collects often); every round has another order. "+
-		"Checked: before the rounds %d notifications to every callback of each hub, none lost, doubled, out of order or badly signed; "+
-		"after them the sink has counted exactly what was owed, and so has each hub, without a failed attempt.",
+		"The loops: %d connections, nothing but the POST. All run with Go's defaults (so a loop, whose heap is small, collects often). Every round has another order. "+
+		"Checked: before the rounds %d notifications to every callback of each hub, none lost, doubled, out of order or badly signed. "+
+		"After them the sink and each hub have counted exactly the owed deliveries, without a failed attempt.",
 		e.plan.callbacks, e.plan.bodyBytes, e.plan.rounds, e.plan.callbacks*e.plan.publications,
 		e.plan.callbacks*e.plan.publications/e.plan.loopShare, e.plan.connections, e.plan.checked)
 	var rows [][]string

@@ -39,7 +39,7 @@ const (
 	verifyConfirmed = "confirmed"
 	verifyNoIntent  = "no_intent"
 	verifyNoAnswer  = "no_answer"
-	verifyTold      = "told"
+	verifyTold      = "answered"
 )
 
 // The results of readings of the change memory, as metrics show them.
@@ -132,10 +132,10 @@ func newMetrics(reg prometheus.Registerer, waiting, reading func() int) (*metric
 		),
 		lookalikes: counters(
 			"lookalikes_total",
-			"Publications that were relayed as plain content though they look like a ResourceSync notification, by why they are none.",
+			"Publications that were relayed as plain content though they look like a ResourceSync notification, by the reason.",
 			"why",
 		),
-		recalled: counter("memory_entries_total", "Changes that readers of the change memory were told of."),
+		recalled: counter("memory_entries_total", "Changes that readers of the change memory got."),
 	}
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "request_duration_seconds",

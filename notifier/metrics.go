@@ -84,7 +84,7 @@ func newMetrics(reg prometheus.Registerer, sets []string, sent, files *readings.
 	listsClosed := counter("change_lists_closed_total", "Change Lists that were closed, by what for.", "set", "by")
 	resourceListAt := gauge(
 		"resource_list_at_timestamp_seconds",
-		"The moment of the newest Resource List, Unix time; 0 where there is none.",
+		"The moment of the newest Resource List, Unix time; 0 before the first.",
 	)
 	resourceListEntries := gauge("resource_list_entries", "Resources of the newest Resource List.")
 	resourceListFailures := counter("resource_list_failures_total", "Resource Lists that could not be made.", "set")

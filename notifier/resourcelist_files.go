@@ -126,7 +126,7 @@ func (g *generation) load() error {
 		return err
 	}
 	if g.Version != manifestKnown || len(g.Parts) == 0 || (g.Index != nil) != (len(g.Parts) > 1) {
-		return errors.New(manifestName + " tells of no list")
+		return errors.New(manifestName + " names no list")
 	}
 	for n := range len(g.Parts) + 1 {
 		stored := g.stored(n)

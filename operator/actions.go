@@ -96,7 +96,7 @@ func (h *local) remove(ctx context.Context, p command) (actionResult, error) {
 	case errors.Is(err, subscription.ErrSuperseded):
 		return actionResult{}, fmt.Errorf("%w: subscription %s was renewed at this moment: try again", ErrConflict, p.ID)
 	case errors.Is(err, subscription.ErrBusy):
-		return actionResult{}, fmt.Errorf("%w: too many callbacks wait to be told of their end: %w", ErrUnavailable, err)
+		return actionResult{}, fmt.Errorf("%w: too many callbacks wait for their denial: %w", ErrUnavailable, err)
 	case err != nil:
 		return actionResult{}, fmt.Errorf("removing subscription %s: %w", p.ID, err)
 	}

@@ -354,11 +354,11 @@ func whyMissing(missing, loading, processes int) string {
 		return "no hub works on this store: start one"
 	case loading > 0:
 		return fmt.Sprintf(
-			"nobody answered for %d of the %d shards; %d are being read", missing, subscription.Shards, loading,
+			"no process answered for %d of the %d shards; %d are being read", missing, subscription.Shards, loading,
 		)
 	}
 	return fmt.Sprintf(
-		"nobody answered for %d of the %d shards: no process that answered holds them", missing, subscription.Shards,
+		"no process answered for %d of the %d shards: no process that answered holds them", missing, subscription.Shards,
 	)
 }
 

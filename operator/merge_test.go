@@ -185,7 +185,7 @@ func TestWhoIsMissing(t *testing.T) {
 			text, _ := json.Marshal(v)
 			return services["b"].AnswerTo(ctx, text)
 		}, "does not know the question"},
-		"gone": {nil, "nobody answered for 32 of the 64 shards"},
+		"gone": {nil, "no process answered for 32 of the 64 shards"},
 	} {
 		s.mu.Lock()
 		if s.live["b"] = c.answer; c.answer == nil {

@@ -121,7 +121,7 @@ func (ls *TestCallbacks) Confirm(_ context.Context, r subscription.Request, _ st
 	defer ls.mu.Unlock()
 	l := ls.all[r.Callback]
 	if l == nil || l.ended != "" || r.Mode != subscription.ModeSubscribe || !hmac.Equal([]byte(r.Secret), []byte(l.secret)) {
-		return fmt.Errorf("%w: nobody listens there", subscription.ErrNoIntent)
+		return fmt.Errorf("%w: the test callback is not listening", subscription.ErrNoIntent)
 	}
 	first := l.lease == 0
 	l.lease, l.granted = r.Lease, time.Now()
@@ -132,7 +132,7 @@ func (ls *TestCallbacks) Confirm(_ context.Context, r subscription.Request, _ st
 			r.Lease,
 		),
 	}) {
-		return fmt.Errorf("%w: nobody listens there", subscription.ErrNoIntent)
+		return fmt.Errorf("%w: the test callback is not listening", subscription.ErrNoIntent)
 	}
 	return nil
 }

@@ -260,14 +260,14 @@ func (d *topicService) Topic(ctx context.Context, topicURL string) (Topic, error
 	if t.Head == 0 && t.Subscriptions == 0 {
 		if cover.MissingShards > 0 {
 			return t, fmt.Errorf(
-				"%w: nothing was published to %s, and whether somebody subscribes to it is not known: %s",
+				"%w: nothing was published to %s, and its subscriptions are not known: %s",
 				ErrUnavailable, topicURL, strings.Join(cover.Trouble, "; "),
 			)
 		}
 		if _, err := d.cfg.Log.State(ctx, key); err != nil { // there may have been something
 			return Topic{}, fmt.Errorf("reading the state of %s: %w", key, err)
 		}
-		return t, fmt.Errorf("%w: nothing was published to %s, and nobody subscribes to it", ErrNotFound, topicURL)
+		return t, fmt.Errorf("%w: nothing was published to %s, and it has no subscription", ErrNotFound, topicURL)
 	}
 	return t, nil
 }

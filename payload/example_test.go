@@ -329,7 +329,7 @@ func ExampleInspector() {
 		fmt.Printf("%s in line %d, %s: %s\n\tto do: %s\n", v.Level, v.Line, v.Element, v, v.Mend)
 	}
 	// Output:
-	// error in line 1, rs:md/@from: core §12.1: from is missing: it is unknown since when changes are told
+	// error in line 1, rs:md/@from: core §12.1: from is missing: the beginning of the changes is unknown
 	// 	to do: add from: all changes since then are in the document
 	// note in line 5, url[1]/rs:md/@datetime: core §12.1: entry 1: it should have a datetime, so that it is known which changes are new
 	// 	to do: add datetime, the time of the change, so that Destinations know which changes are new

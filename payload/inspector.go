@@ -144,7 +144,7 @@ func (i *Inspector) judgeHeadTimes(h *Header) {
 	case interval:
 		if h.From == "" {
 			i.note(oddFrom, i.clause(), "rs:md/@from",
-				"from is missing: it is unknown since when changes are told")
+				"from is missing: the beginning of the changes is unknown")
 		}
 		if h.At+h.Completed != "" {
 			i.note(oddHeadTimes, clauseCore, "rs:md/@at",

@@ -275,7 +275,7 @@ func TestExampleDocuments(t *testing.T) {
 			`core §7: entry 1: attributes of ResourceSync must not have a prefix`,
 		},
 		"changelist-odd.xml": {
-			`core §12.1: from is missing: it is unknown since when changes are told`,
+			`core §12.1: from is missing: the beginning of the changes is unknown`,
 			`core §7: entry 1: lastmod should be complete and in UTC (YYYY-MM-DDThh:mm:ss[.s]Z), not "2026-03-01"`,
 			`core §7: entry 1: hash names a hash algorithm that is not md5, sha-1, sha-224, sha-256, sha-384 or sha-512`,
 			`core §7: entry 1: datetime should be complete and in UTC (YYYY-MM-DDThh:mm:ss[.s]Z), not "2026-03-01T11:00:00+01:00"`,

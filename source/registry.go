@@ -253,7 +253,7 @@ func (r *Registry) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !away:
-			r.logger.Error("the Sources cannot be read: those that were known are taken for so long, and nobody after that",
+			r.logger.Error("the Sources cannot be read: the known ones may publish for so long, and none after that",
 				"for", r.cfg.Stale.String(), "error", err)
 		case err == nil && away:
 			r.logger.Info("the Sources are read again", "count", r.Count())

@@ -23,14 +23,13 @@ type auditCommand struct {
 
 // Help says what the flags do not.
 func (*auditCommand) Help() string {
-	return "It compares every copy with the Source's Resource List, and the Change List since: what is " +
-		"missing, what is extra, what differs by lastmod, length or hash. It changes nothing in the " +
-		"mirror. Of a Source that has dumps and no Resource List it downloads the packages to --data, " +
-		"reads their manifests and removes them. A mirror that is kept at a moment (baseline --at) is " +
-		"compared with what the Source had then. The exit status is 0 where the mirror is in sync, and 1 " +
-		"where it is not. Copies that were kept though the Source has deleted them are listed, and do " +
-		"not count; nor does what is outside of --base where that was given. A resource whose loc is not " +
-		"a URI that can be asked for is invalid, and always counts."
+	return "It compares every copy with the Source's Resource List, and the Change List since: missing and extra " +
+		"copies, and differences of lastmod, length or hash. It changes nothing in the mirror. Of a Source " +
+		"that has dumps and no Resource List it downloads the packages to --data, reads their manifests and " +
+		"removes them. A mirror that is kept at a moment (baseline --at) is compared with the Source's state " +
+		"of then. The exit status is 0 where the mirror is in sync, and 1 where it is not. Copies of " +
+		"resources that the Source has deleted are listed, and do not count; nor do resources outside of " +
+		"--base where that was given. A resource whose loc cannot be fetched is invalid, and always counts."
 }
 
 func (c *auditCommand) run(ctx context.Context, in surroundings) (err error) {
@@ -114,7 +113,7 @@ func findingLine(f *mirror.Finding) string {
 	}
 	told := func(name, told, have string) {
 		if told != "" || have != "" {
-			fmt.Fprintf(&b, "; %s %q is told, %q is there", name, told, have)
+			fmt.Fprintf(&b, "; %s %q is described, %q is there", name, told, have)
 		}
 	}
 	if f.Described != nil && f.Have != nil {

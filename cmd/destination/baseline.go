@@ -19,7 +19,7 @@ const clockMargin = time.Hour
 // baselineCommand has a mirror be what a Source's Resource List says.
 type baselineCommand struct {
 	pullFlags `embed:""`
-	Dump      mirror.DumpMode `default:"auto" enum:"auto,never,only" help:"Whether to take content from the Source's Resource Dump: auto does where more than half of the set is missing here, and fetches one by one what the dump lacks, has too old, or has wrong; never fetches each resource; only uses the dump, and nothing else is fetched (status 1 where something is missing)." group:"Mirror"`
+	Dump      mirror.DumpMode `default:"auto" enum:"auto,never,only" help:"Whether to take content from the Source's Resource Dump. auto does where more than half of the set is missing here, and fetches missing, old and wrong content one by one. never fetches each resource. only uses the dump, and nothing else is fetched (status 1 where something is missing)." group:"Mirror"`
 	At        string          `placeholder:"DATETIME|now" env:"-" help:"Bring the mirror to what the Source had at this moment, from its archives, and keep it there: no other command moves it on. now brings such a mirror to the present." group:"Source"`
 	Retries   int             `default:"3" help:"How often what failed is tried again before the command ends, each time after a longer wait." group:"Mirror" range:"0 or more"`
 	JSON      bool            `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`
@@ -27,14 +27,12 @@ type baselineCommand struct {
 
 // Help says what the flags do not.
 func (*baselineCommand) Help() string {
-	return "It reads the Source's Resource List, and the Change List since, fetches what is new or " +
-		"differs, and deletes or records what is not there any more. What cannot be fetched is tried " +
-		"again at the end, then recorded for the next run; the exit status is 1 then, but for what its " +
-		"server does not have (404, 410). " +
-		"Nothing is deleted for a Resource List that is not whole, or beyond --max-delete. " +
-		"With --at content comes from dumps first, unless --dump never is given. A resource is taken " +
-		"only if its hash proves that it is what it was; what cannot be had so is listed, and the exit " +
-		"status is 1."
+	return "It reads the Source's Resource List, and the Change List since, fetches new and changed resources, " +
+		"and deletes or records missing ones. A failed fetch is tried again at the end, then recorded for the " +
+		"next run, with exit status 1. A resource that its server does not have (404, 410) does not count. " +
+		"Nothing is deleted for a Resource List that is not whole, or beyond --max-delete. With --at content " +
+		"comes from dumps first, unless --dump never is given. A resource is taken only if its hash proves " +
+		"that it is unchanged since that moment; the others are listed, and the exit status is 1."
 }
 
 // Validate is called when the flags are parsed.

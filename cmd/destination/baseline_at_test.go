@@ -101,7 +101,7 @@ func TestBaselineAtWithoutHashes(t *testing.T) {
 	r.run("baseline", 0)
 	now := maps.Clone(m.files)
 	out, _ := r.run("baseline", 1, "--at", payload.FormatDatetime(moments[2]), "--retries", "0")
-	if got := strings.Count(out, "the Source told no hash of it"); got != len(m.past[moments[2]]) {
+	if got := strings.Count(out, "the Source gave no hash of it"); got != len(m.past[moments[2]]) {
 		t.Errorf("%d of %d are listed: %s", got, len(m.past[moments[2]]), out)
 	}
 	m.same(r, now)

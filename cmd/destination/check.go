@@ -18,7 +18,7 @@ import (
 type checkCommand struct {
 	Places      []string         `arg:"" name:"place" help:"Where to begin: the address of a site, a Source Description, a Capability List, a topic, any other document or a ZIP package, or the name of a file with a document or a package."`
 	Sample      int              `default:"0" env:"-" help:"Fetch so many resources of the Resource Lists, chosen at random, and compare them with what the lists say; and look at the links of so many changes." group:"What is looked at" range:"0 or more"`
-	TrustHost   []string         `placeholder:"HOST" help:"Host to which the Source's documents may lead besides their own, with or without a port; several by repeating the flag or separated by commas. What is at other hosts is not looked at." group:"What is looked at"`
+	TrustHost   []string         `placeholder:"HOST" help:"Host to which the Source's documents may lead besides their own, with or without a port; several by repeating the flag or separated by commas. Documents at other hosts are not read." group:"What is looked at"`
 	MaxRequests int              `default:"1000" env:"-" help:"How many requests are made at most." group:"Limits" range:"1 or more"`
 	MaxRead     program.ByteSize `default:"1GiB" env:"-" placeholder:"SIZE" help:"How much is read at most, from the network and from files." group:"Limits" range:"1 or more"`
 	MaxUnpacked program.ByteSize `default:"4GiB" env:"-" placeholder:"SIZE" help:"How much is unpacked at most, of all packages and gzip files together." group:"Limits" range:"1 or more"`
@@ -31,8 +31,8 @@ type checkCommand struct {
 
 // Help says what the flags do not.
 func (*checkCommand) Help() string {
-	return "It looks at each PLACE and at everything that the standards connect with it, and prints one line for each finding: error, warning or note, the clause of the standard, the place, what is wrong, and what to do. " +
-		"It sends GET and HEAD only. What a limit keeps it from looking at is a note. " +
+	return "It looks at each PLACE and at everything that the standards connect with it. Each finding is one line: error, warning or note, the clause of the standard, the place, the fault, and the remedy. " +
+		"It sends GET and HEAD only. A note names the parts that a limit left out. " +
 		"The exit status is 0 where there is no error, 1 where there are some, and 2 where a PLACE could not be looked at."
 }
 

@@ -43,7 +43,7 @@ type surroundings struct {
 }
 
 // errReported ends the program with status 1 where its output has said why.
-var errReported = errors.New("told already")
+var errReported = errors.New("reported already")
 
 // flagError names a setting as the command line does.
 func flagError(err error) error {

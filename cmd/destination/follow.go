@@ -18,7 +18,7 @@ import (
 // followCommand follows a Source.
 type followCommand struct {
 	Topic  string `placeholder:"URL" help:"Topic to follow. Its hub, and the Source's Change List, are found from its links." group:"Source"`
-	Source string `placeholder:"URL" help:"Where to look for what the Source offers, instead of --topic, or with it where there are several sets: its site, Source Description, Capability List, or any resource that links to that, or a Change List by itself. A Source without a topic is followed by its Change List." group:"Source"`
+	Source string `placeholder:"URL" help:"Where to begin the search for the Source's lists, instead of --topic, or with it where there are several sets. It is the site, Source Description, Capability List, any resource that links to that, or a Change List by itself. A Source without a topic is followed by its Change List." group:"Source"`
 
 	ChangeMemory string `default:"auto" placeholder:"WHERE" help:"The hub's change memory: auto is what the hub names, none, or a URL." group:"Source" range:"auto, none or a URL"`
 	ChangeList   string `name:"changelist" default:"auto" placeholder:"WHERE" help:"The Source's Change List: auto is what its Capability List names, none, or a URL." group:"Source" range:"auto, none or a URL"`
@@ -29,16 +29,16 @@ type followCommand struct {
 	NDJSON      bool          `name:"ndjson" help:"Print each change as a line of JSON. It is the default." group:"Output"`
 	mirrorFlags `embed:""`
 
-	Dump mirror.DumpMode `default:"auto" enum:"auto,never" help:"With --mirror: whether to take content from the Source's dumps. auto takes it from the Resource Dump where a baseline finds more than half of the set missing here, and from the Change Dump where 1000 changes or more are pending at the start; what a dump lacks, has too old, or has wrong is fetched one by one. never fetches each resource." group:"Mirror"`
+	Dump mirror.DumpMode `default:"auto" enum:"auto,never" help:"With --mirror: whether to take content from the Source's dumps. auto takes the Resource Dump where a baseline finds more than half of the set missing here. It takes the Change Dump where 1000 changes or more are pending at the start. Missing, old and wrong content of a dump is fetched one by one. never fetches each resource." group:"Mirror"`
 
 	publishFlags `embed:""`
 
 	Start  string        `default:"auto" placeholder:"WHEN" help:"Where to begin, the first time: now, with what changes from now on; baseline, with the Source's Resource List and what changes from its moment on; or a datetime. auto is baseline with --mirror, else now." group:"Following" range:"auto, now, baseline or a datetime"`
-	OnGap  string        `default:"auto" enum:"auto,stop,baseline,go-on" help:"What to do where changes are missing that neither the hub nor the Source has any more: stop with an error; take a new baseline, with --mirror; or go on, with an error in the log. auto is baseline with --mirror, else stop." group:"Following"`
+	OnGap  string        `default:"auto" enum:"auto,stop,baseline,go-on" help:"What to do about changes that neither the hub nor the Source has any more. stop: end with an error. baseline: take a new baseline, with --mirror. go-on: go on, with an error in the log. auto is baseline with --mirror, else stop." group:"Following"`
 	Poll   time.Duration `default:"15m" help:"How long push may be silent before the lists are looked at; without push, or while the hub is away, it is a minute at most." group:"Following" range:"more than 0"`
 	Settle time.Duration `default:"2s" help:"How long to wait for a notification that was overtaken by others, before what is missing is asked for." group:"Following" range:"more than 0"`
 
-	Data        string        `default:"destination-data" placeholder:"DIR" help:"Directory for the state: what was pushed and is not handed on yet, how far changes were handed on, the subscription. One for each Source." group:"Subscription"`
+	Data        string        `default:"destination-data" placeholder:"DIR" help:"Directory for the state: pushed changes that are not handed on yet, the position, the subscription. One for each Source." group:"Subscription"`
 	Lease       time.Duration `default:"0s" placeholder:"DURATION" help:"Lease to ask for, in whole seconds; 0s leaves it to the hub." group:"Subscription" range:"0s, or whole seconds"`
 	Unsubscribe bool          `help:"End the subscription when stopped. Otherwise it stays, and the hub keeps what comes meanwhile." group:"Subscription"`
 
@@ -77,7 +77,7 @@ func (f *followCommand) Validate() error {
 	}
 	all.Refuse(
 		f.onGap() == follow.GapBaseline && f.Mirror == "",
-		"--on-gap baseline needs --mirror: whoever is only handed changes does not learn from a baseline what was deleted",
+		"--on-gap baseline needs --mirror: a receiver of changes does not learn from a baseline which resources were deleted",
 	)
 	return errors.Join(all...)
 }

@@ -14,7 +14,7 @@ import (
 // incrementalCommand takes what has changed since the last run.
 type incrementalCommand struct {
 	pullFlags `embed:""`
-	Dump      mirror.DumpMode `default:"auto" enum:"auto,never,only" help:"Whether to take changes with their content from the Source's Change Dump: auto does where 1000 changes or more are pending, and fetches one by one what the dump lacks, or has wrong; never reads Change Lists; only uses the dump, up to where it ends." group:"Mirror"`
+	Dump      mirror.DumpMode `default:"auto" enum:"auto,never,only" help:"Whether to take changes with their content from the Source's Change Dump. auto does where 1000 changes or more are pending, and fetches missing and wrong content one by one. never reads Change Lists. only uses the dump, up to where it ends." group:"Mirror"`
 	Retries   int             `default:"3" help:"How often what failed is tried again before the command ends, each time after a longer wait." group:"Mirror" range:"0 or more"`
 	Since     string          `placeholder:"DATETIME" env:"-" help:"Take the changes from this moment on. Default: from where the last baseline, incremental or follow has ended." group:"Source"`
 	JSON      bool            `name:"json" help:"Print what became of it as an object of JSON." group:"Output"`

@@ -30,10 +30,10 @@ type commands struct {
 	Serve  flags         `cmd:"" default:"withargs" hidden:"" help:"Subscribe and print. It is what happens where no command is given."`
 	Follow followCommand `cmd:"" help:"Hand on every change of a Source, in order: by push, and from the hub's memory and the Source's Change Lists what push has missed."`
 
-	Baseline    baselineCommand    `cmd:"" help:"Have a mirror be what the Source's Resource List says."`
+	Baseline    baselineCommand    `cmd:"" help:"Bring a mirror to the state of the Source's Resource List."`
 	Incremental incrementalCommand `cmd:"" help:"Take what has changed since then from the Source's Change Lists."`
 	Audit       auditCommand       `cmd:"" help:"Compare a mirror with what the Source lists."`
-	Check       checkCommand       `cmd:"" help:"Say what is wrong with a Source: its documents, packages, links, topics, and with --sample its resources."`
+	Check       checkCommand       `cmd:"" help:"Report the faults of a Source: its documents, packages, links, topics, and with --sample its resources."`
 
 	Settings configCommands         `cmd:"" name:"config" help:"Look at the configuration without starting."`
 	About    program.VersionCommand `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
@@ -41,18 +41,18 @@ type commands struct {
 
 // configCommands are the commands about the configuration.
 type configCommands struct {
-	Check     checkCommands            `cmd:"" help:"Say what is wrong with the configuration of a command, without starting: destination config check follow takes what destination follow takes; without a command it is that of the destination that prints."`
+	Check     checkCommands            `cmd:"" help:"Report errors in the configuration of a command, without starting. destination config check follow takes the flags of destination follow. Without a command it checks the destination that prints."`
 	Reference program.ReferenceCommand `cmd:"" hidden:"" help:"Write what all settings mean, as Markdown."`
 }
 
 // checkCommands are as the commands that they look at.
 type checkCommands struct {
-	Serve       program.CheckCommand[flags]              `cmd:"" default:"withargs" hidden:"" help:"Say what is wrong with the configuration, without starting."`
-	Follow      program.CheckCommand[followCommand]      `cmd:"" help:"Say what is wrong with the configuration of destination follow."`
-	Baseline    program.CheckCommand[baselineCommand]    `cmd:"" help:"Say what is wrong with that of destination baseline."`
-	Incremental program.CheckCommand[incrementalCommand] `cmd:"" help:"Say what is wrong with that of destination incremental."`
-	Audit       program.CheckCommand[auditCommand]       `cmd:"" help:"Say what is wrong with that of destination audit."`
-	Source      program.CheckCommand[checkCommand]       `cmd:"" name:"check" help:"Say what is wrong with that of destination check."`
+	Serve       program.CheckCommand[flags]              `cmd:"" default:"withargs" hidden:"" help:"Report errors in the configuration, without starting."`
+	Follow      program.CheckCommand[followCommand]      `cmd:"" help:"Report errors in the configuration of destination follow."`
+	Baseline    program.CheckCommand[baselineCommand]    `cmd:"" help:"Report errors in that of destination baseline."`
+	Incremental program.CheckCommand[incrementalCommand] `cmd:"" help:"Report errors in that of destination incremental."`
+	Audit       program.CheckCommand[auditCommand]       `cmd:"" help:"Report errors in that of destination audit."`
+	Source      program.CheckCommand[checkCommand]       `cmd:"" name:"check" help:"Report errors in that of destination check."`
 }
 
 // checks is any of them.

@@ -17,15 +17,15 @@ import (
 
 // mirrorFlags say where the copies are, and what may be fetched.
 type mirrorFlags struct {
-	Mirror   string           `placeholder:"DIR" help:"Directory for copies of the resources, each at HOST/PATH below it; baseline, incremental and audit need it. One for each Source. Copies can be read by who can read DIR." group:"Mirror"`
+	Mirror   string           `placeholder:"DIR" help:"Directory for copies of the resources, each at HOST/PATH below it; baseline, incremental and audit need it. One for each Source. Every user who can read DIR can read the copies." group:"Mirror"`
 	Base     []string         `placeholder:"URL" help:"Mirror the resources below this URL only; several by repeating the flag or separated by commas. Default: the host of the Source. A Source whose resources are at another host needs it, since their addresses are a stranger's words." group:"Mirror"`
 	Delete   bool             `help:"Remove the copy of a resource that the Source has deleted. Otherwise it is kept and recorded, and removed when this is given later." group:"Mirror"`
-	MostGone mirror.Share     `name:"max-delete" default:"50%" placeholder:"N|SHARE" help:"How many copies --delete may remove at once because the Source does not list them any more: a number, or a share of all in percent (10 are always good). More are recorded, told as an error, and removed when a later run allows them. Deletions that the Source tells one by one do not count." group:"Mirror" range:"1 or more, or 1% to 100%"`
+	MostGone mirror.Share     `name:"max-delete" default:"50%" placeholder:"N|SHARE" help:"How many copies --delete may remove at once because the Source does not list them any more: a number, or a share of all in percent (10 are always good). More are recorded, reported as an error, and removed when a later run allows them. Deletions that the Source announces one by one do not count." group:"Mirror" range:"1 or more, or 1% to 100%"`
 	Fsync    bool             `help:"Have each copy on the disk before it counts as there. Otherwise a power failure may leave copies that are not whole, which an audit finds." group:"Mirror"`
 	Parallel int              `default:"16" help:"How many resources are fetched at a time." group:"Mirror" range:"1 to 1024"`
 	PerHost  int              `default:"8" help:"How many of them from one host." group:"Mirror" range:"1 or more"`
 	MaxFile  program.ByteSize `default:"10GiB" placeholder:"SIZE" help:"Largest resource: a number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB." group:"Mirror" range:"1 or more"`
-	MinFree  program.ByteSize `default:"256MiB" placeholder:"SIZE" help:"What must stay free on the disks of --mirror and --data: nothing is fetched or kept that would leave less." group:"Mirror" range:"1 or more"`
+	MinFree  program.ByteSize `default:"256MiB" placeholder:"SIZE" help:"Bytes that must stay free on the disks of --mirror and --data: nothing is fetched or kept that would leave less." group:"Mirror" range:"1 or more"`
 	dump     mirror.DumpMode  // of the commands that have the flag
 	packages string           // where packages are, if not in Mirror
 	Within   time.Duration    `name:"fetch-timeout" default:"1h" help:"How long fetching one resource may take." group:"Mirror" range:"more than 0"`

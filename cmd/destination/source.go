@@ -13,7 +13,7 @@ import (
 
 // sourceFlags say whose lists are read.
 type sourceFlags struct {
-	Source    string `required:"" placeholder:"URL" help:"Where to look for what the Source offers: its site, Source Description, Capability List, topic, or any resource that links to the Capability List. A Resource List, Change List or sitemap that leads to none is taken by itself." group:"Source"`
+	Source    string `required:"" placeholder:"URL" help:"Where to begin the search for the Source's lists: its site, Source Description, Capability List, topic, or any resource that links to the Capability List. A Resource List, Change List or sitemap without a Capability List is taken by itself." group:"Source"`
 	Topic     string `placeholder:"URL" help:"Topic of the set that is meant, where the Source has several." group:"Source"`
 	hostsFlag `embed:""`
 	Data      string `default:"destination-data" placeholder:"DIR" help:"Directory for the state: what the copies are, and up to when changes were taken. One for each Source; follow goes on where the other commands have ended." group:"Mirror"`

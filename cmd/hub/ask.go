@@ -155,7 +155,7 @@ func (f *askFlags) openListener(ctx context.Context, logger *slog.Logger) (*ask.
 	}
 	if token != "" && strings.HasPrefix(f.AdminURL, "http:") && !egress.LoopbackURL(f.AdminURL) {
 		logger.Warn(
-			"the operator's token goes without TLS: whoever sees it can do with the hub what you can", "ask", f.AdminURL,
+			"the operator's token goes without TLS: a reader of the traffic can do with the hub what you can", "ask", f.AdminURL,
 		)
 	}
 	var trusting *tls.Config

@@ -23,7 +23,7 @@ type commands struct {
 	Source  sourceCommands          `cmd:"" help:"Say who may publish to a hub that runs with --publishers registered."`
 
 	Topics        asking[ask.Topics]        `cmd:"" help:"List topics." group:"See and repair"`
-	Topic         asking[ask.Topic]         `cmd:"" help:"Show a topic and what became of its notifications." group:"See and repair"`
+	Topic         asking[ask.Topic]         `cmd:"" help:"Show a topic and the outcome of its notifications." group:"See and repair"`
 	Subscriptions asking[ask.Subscriptions] `cmd:"" help:"List subscriptions." group:"See and repair"`
 	Show          asking[ask.Show]          `cmd:"" help:"Show a subscription, or a notification: was it delivered to all?" group:"See and repair"`
 	Retry         asking[ask.Retry]         `cmd:"" help:"Make the next attempt of a subscription now." group:"See and repair"`

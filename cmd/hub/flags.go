@@ -43,7 +43,7 @@ type listenFlags struct {
 	URL      string             `name:"url" placeholder:"URL" help:"The hub URI as the world sees it; its path is where the hub is served. Default: http:// or, with --tls-cert, https://, the listener's address and /websub/. Needed where the hub listens on every address."`
 	Host     []program.HostName `placeholder:"NAME" help:"Another host that the public listener answers to, besides that of --url, addresses and localhost; repeatable. A request for any other host gets 421."`
 	Admin    string             `default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"The operator's listener: the page, the JSON API, /healthz, /readyz and /metrics. On an address that is not loopback it needs --admin-token-file, and a certificate or --admin-plain."`
-	Drain    time.Duration      `default:"5s" help:"How long the public listener serves on after SIGTERM, while /readyz answers 503 and each answer closes its connection, so that a load balancer can learn of the end: 0 to 15s. More than what the balancer takes to notice, which is two of its questions for most. SIGINT (Ctrl-C) waits for nothing." range:"0 to 15s"`
+	Drain    time.Duration      `default:"5s" help:"How long the public listener serves on after SIGTERM: 0 to 15s. Meanwhile /readyz answers 503 and each answer closes its connection, so that a load balancer can learn of the end. Choose more than the balancer takes to notice, which is two of its questions for most. SIGINT (Ctrl-C) waits for nothing." range:"0 to 15s"`
 	TLS      program.TLS        `embed:"" set:"listener=public listener"`
 	AdminTLS program.TLS        `embed:"" prefix:"admin-" set:"listener=operator's listener"`
 	operatorFlags
@@ -53,10 +53,10 @@ type listenFlags struct {
 type outboundFlags struct {
 	AllowNet        []netip.Prefix     `placeholder:"CIDR" help:"A private network that callbacks and topics may be in; repeatable."`
 	AllowPort       []egress.PortRange `placeholder:"N|N-M" help:"A port, or a range of them, that callbacks and topics may have besides 80, 443 and those above 1023 that no other service is known by; repeatable."`
-	Proxy           string             `placeholder:"URL" help:"The HTTP proxy that all connections to callbacks and topics go by, http://HOST:PORT or https://HOST:PORT, by CONNECT; or environment: the one that HTTPS_PROXY or HTTP_PROXY names, with the exceptions in NO_PROXY. Needs --proxy-filters. Where it asks for a password, set it by the variable: a command line can be seen."`
+	Proxy           string             `placeholder:"URL" help:"The HTTP proxy of all connections to callbacks and topics, http://HOST:PORT or https://HOST:PORT, by CONNECT. The value environment takes HTTPS_PROXY or HTTP_PROXY, with the exceptions in NO_PROXY. Needs --proxy-filters. Where it asks for a password, set it by the variable: a command line can be seen."`
 	ProxyFilters    bool               `help:"The proxy refuses connections to private and other special addresses itself. The hub cannot see what a proxy connects to, and so does not use one that may connect to anything."`
-	ConnectionBytes byteSize           `default:"512MiB" placeholder:"SIZE" help:"What connections to callbacks and topics may take in memory while they are kept for the next request, and the TLS sessions of their hosts, by estimate: 1MB or more. Three quarters are for connections, of which one takes some 2 KiB, or with TLS 14 KiB and the host's certificates; a quarter is for sessions, of 5 to 8 KiB each. With GOMEMLIMIT an eighth of that at most. Beyond it those that are expected to be used last are closed: the next request to such a host makes a connection anew. A number of bytes, or with a unit, as of --keep-bytes." range:"1MB or more"`
-	KeyExchange     string             `enum:"hybrid,classic" default:"hybrid" help:"How keys are agreed with callbacks and topics over TLS. hybrid: by X25519 with ML-KEM-768 where the other side knows it, so that traffic that is recorded today stays secret when there are quantum computers; else by one of the classic ones. classic: by X25519, P-256, P-384 or P-521 only. That takes less processor time for each connection that is opened, resumed ones too, and some 2 KB less of traffic."`
+	ConnectionBytes byteSize           `default:"512MiB" placeholder:"SIZE" help:"Memory for kept connections to callbacks and topics, and for the TLS sessions of their hosts, by estimate: 1MB or more. Three quarters are for connections: some 2 KiB each, or with TLS 14 KiB and the host's certificates. A quarter is for sessions, of 5 to 8 KiB each. With GOMEMLIMIT an eighth of that at most. Beyond it those that are expected to be used last are closed: the next request to such a host makes a connection anew. A number of bytes, or with a unit, as of --keep-bytes." range:"1MB or more"`
+	KeyExchange     string             `enum:"hybrid,classic" default:"hybrid" help:"How keys are agreed with callbacks and topics over TLS. hybrid: by X25519 with ML-KEM-768 where the other side knows it, else by a classic method. Traffic that is recorded today then stays secret when there are quantum computers. classic: by X25519, P-256, P-384 or P-521 only. That takes less processor time for each connection that is opened, resumed ones too, and some 2 KB less of traffic."`
 	DNSTTL          time.Duration      `name:"dns-ttl" default:"30s" help:"How long the addresses of a name are remembered that come without a lifetime, as from /etc/hosts. What name servers say of theirs is kept to, up to 10m." range:"more than 0"`
 
 	resolver *net.Resolver // asks the name servers; the system's if nil
@@ -64,7 +64,7 @@ type outboundFlags struct {
 
 // publisherFlags say who may publish.
 type publisherFlags struct {
-	Publishers string `enum:"open,registered" default:"open" help:"Who may publish: open, whoever reaches the hub, to topics that name it; or registered, only Sources that hub source add has registered, each with a token and the prefixes of its topics."`
+	Publishers string `enum:"open,registered" default:"open" help:"open: any client may publish to topics that name the hub. registered: only Sources registered by hub source add may, each with a token and the prefixes of its topics."`
 }
 
 // traceFlags decide which traces go to others. The variables of OpenTelemetry, common to all programs,
@@ -75,13 +75,13 @@ type traceFlags struct {
 
 // clientFlags say who a client is, for the limits that are for each.
 type clientFlags struct {
-	TrustedProxy []netip.Prefix `placeholder:"CIDR" help:"A network of proxies before the hub, whose X-Forwarded-For says who the clients are that limits are for, and whose X-Forwarded-Proto says at the operator's listener whether a browser came by https; repeatable. Default: who connects is the client, and one on this machine has no limits."`
+	TrustedProxy []netip.Prefix `placeholder:"CIDR" help:"A network of proxies before the hub; repeatable. Their X-Forwarded-For names the client that limits are for. Their X-Forwarded-Proto names a browser's scheme at the operator's listener. Default: the peer of a connection is the client, and one on this machine has no limits."`
 }
 
 // leaseFlags bound leases.
 type leaseFlags struct {
 	LeaseMin     time.Duration `default:"5m" help:"Shortest lease that is granted." range:"more than 0"`
-	LeaseDefault time.Duration `default:"240h" help:"Lease for who asks for none." range:"more than 0"`
+	LeaseDefault time.Duration `default:"240h" help:"Lease of a subscription that asks for none." range:"more than 0"`
 	LeaseMax     time.Duration `default:"744h" help:"Longest lease that is granted." range:"more than 0"`
 }
 
@@ -99,11 +99,11 @@ type deliveryFlags struct {
 type keepFlags struct {
 	KeepAtLeast time.Duration  `default:"5m" help:"Age before which no notification leaves the logs: 5s or more. With less than some minutes a subscription that is being verified may miss its first." range:"5s or more"`
 	KeepFor     *time.Duration `placeholder:"DURATION" help:"Age at which a notification leaves the logs although a subscription still waits for it, which then may have a gap; 0: no bound by age. Default: a day more than --retry-for." range:"0, or --keep-at-least or more"`
-	KeepBytes   byteSize       `default:"10GiB" placeholder:"SIZE" help:"What all logs together may take: 1MB or more. Beyond it the sites of topics that take most are cut, oldest notifications first, and who still waits for those may have a gap; what is younger than --keep-at-least stays, but for sites above their share. A number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB; 0: no bound." range:"0, or 1MB or more"`
+	KeepBytes   byteSize       `default:"10GiB" placeholder:"SIZE" help:"Size of all logs together: 1MB or more; 0: no bound. Beyond it the largest sites of topics are cut, oldest notifications first, and waiting subscriptions may have a gap. Notifications younger than --keep-at-least stay, except at sites above their share. A number of bytes, or with KB, MB, GB, TB, KiB, MiB, GiB or TiB." range:"0, or 1MB or more"`
 
-	ChangeMemory      bool           `default:"true" help:"Whether Destinations may read what was published lately, at memory below the hub URI: to catch up on what they missed. With --change-memory=false what nobody waits for goes from the logs after --keep-at-least."`
+	ChangeMemory      bool           `default:"true" help:"Whether Destinations may read recent changes, at memory below the hub URI: to catch up on missed ones. With --change-memory=false notifications without a waiting subscription go from the logs after --keep-at-least."`
 	ChangeMemoryFor   *time.Duration `placeholder:"DURATION" help:"How long a notification stays for that when no subscription waits for it any more. Default: a day more than --retry-for. --keep-for and --keep-bytes come first." range:"0 or more"`
-	ChangeMemoryBytes *byteSize      `placeholder:"SIZE" help:"What all logs together may take before what nobody waits for goes, though it is younger than --change-memory-for: of the sites of topics that take most, oldest first. Default: a tenth of --keep-bytes; with Redis, which holds it in memory, 64MiB at most." range:"1MB or more, and not more than --keep-bytes"`
+	ChangeMemoryBytes *byteSize      `placeholder:"SIZE" help:"Size of all logs together beyond which notifications without a waiting subscription go, though younger than --change-memory-for: of the largest sites of topics, oldest first. Default: a tenth of --keep-bytes; with Redis, which holds it in memory, 64MiB at most." range:"1MB or more, and not more than --keep-bytes"`
 }
 
 // publicationFlags bound publications.

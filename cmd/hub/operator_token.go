@@ -17,9 +17,9 @@ import (
 
 // operatorFlags say who may use the operator's listener.
 type operatorFlags struct {
-	AdminPprof     bool   `help:"Have the profiles of the process at /debug/pprof/ of the operator's listener, for go tool pprof. They are for who may use that listener; making one slows the hub down."`
-	AdminTokenFile string `placeholder:"FILE" help:"File with the operator's token, which whoever uses the operator's listener must show; a changed one is taken without a restart. Where there is no such file it is made, with a token in it. $HUB_ADMIN_TOKEN may have the token itself. Needed where --admin is not a loopback address."`
-	AdminPlain     bool   `help:"Let the operator's listener speak plain HTTP on an address that is not loopback, where whoever sees the traffic sees the token: in a private network, or behind a proxy with TLS."`
+	AdminPprof     bool   `help:"Have the profiles of the process at /debug/pprof/ of the operator's listener, for go tool pprof. They need the operator's token; making one slows the hub down."`
+	AdminTokenFile string `placeholder:"FILE" help:"File with the operator's token, which clients of the operator's listener must send; a changed one applies without a restart. A missing file is made, with a token in it. $HUB_ADMIN_TOKEN may have the token itself. Needed where --admin is not a loopback address."`
+	AdminPlain     bool   `help:"Let the operator's listener speak plain HTTP on an address that is not loopback: in a private network, or behind a proxy with TLS. A reader of the traffic sees the token."`
 }
 
 // guardOperator returns the check of clients for the operator's listener at an address, or the reason
@@ -46,7 +46,7 @@ func (f *serveCommand) guard(loopback bool, logger *slog.Logger) error {
 			"give --admin-tls-cert and --admin-tls-key, or --admin-plain where the network is your own", f.Admin)
 	case plain:
 		logger.Warn(
-			"the operator's listener speaks plain HTTP: whoever sees the traffic can take the operator's token",
+			"the operator's listener speaks plain HTTP: a reader of the traffic can take the operator's token",
 			"admin", f.Admin,
 		)
 	}

@@ -19,7 +19,7 @@ import (
 // another engine: they may come from a file or an environment that several
 // commands share.
 type storeFlags struct {
-	Store string `default:"pebble:hub-data" placeholder:"ENGINE:WHERE" help:"Where everything is kept: pebble:DIRECTORY, of one process; or in Redis, which several processes share: redis://USER@HOST:PORT/DB, rediss:// (TLS), redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB, redis+cluster://HOST:PORT,HOST:PORT."`
+	Store string `default:"pebble:hub-data" placeholder:"ENGINE:WHERE" help:"Where everything is kept: pebble:DIRECTORY, for one process. Several processes share a Redis: redis://USER@HOST:PORT/DB, rediss:// (TLS), redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB, redis+cluster://HOST:PORT,HOST:PORT."`
 
 	RedisPasswordFile string `placeholder:"FILE" help:"With Redis: file with the password, so that it need not stand in --store, which other users of the machine can see. $HUB_REDIS_PASSWORD may have the password itself."`
 	RedisReplicas     int    `default:"0" placeholder:"N" help:"With Redis: an answer waits until so many replicas have what it acknowledges; 503 where they do not. Not with Cluster. 0 leaves it to --store (replicas=N)." range:"0 to 100"`

@@ -11,7 +11,7 @@ import (
 
 // archiveFlags are those of the archives.
 type archiveFlags struct {
-	Archive      []string      `placeholder:"NAME" help:"A set to archive: each Change List as it is closed, and now and then a Resource List, if there are any, stay at lasting addresses; of a set of --dump the dumps too. Several by repeating the flag or separated by commas." group:"Archives"`
+	Archive      []string      `placeholder:"NAME" help:"A set to archive: each Change List as it is closed, and now and then a Resource List, stay at lasting addresses; of a set of --dump the dumps too. Several by repeating the flag or separated by commas." group:"Archives"`
 	ArchiveEvery time.Duration `default:"720h" help:"How often a Resource List, or a Resource Dump, is archived, 1m to 87600h." group:"Archives" range:"1m to 87600h"`
 	ArchiveFor   time.Duration `default:"87600h" help:"How long archived documents are kept; at least --keep and --archive-every." group:"Archives" range:"more than 0"`
 }

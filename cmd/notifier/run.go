@@ -43,7 +43,7 @@ type flags struct {
 	Listen string             `default:"127.0.0.1:8090" placeholder:"HOST:PORT" help:"Public listener: topic URIs and documents. Port 0 picks one." group:"Listeners"`
 	URL    string             `name:"url" placeholder:"URL" help:"Base of every public URI, as the world reaches it; its path is a prefix. Default: the address of the public listener." group:"Listeners"`
 	Host   []program.HostName `placeholder:"NAME" help:"Another host that the public listener answers to, besides that of --url, addresses and localhost; repeatable. A request for any other host gets 421." group:"Listeners"`
-	Intake string             `default:"127.0.0.1:8091" placeholder:"HOST:PORT" help:"Listener for events, health and metrics. Not for the world: whoever reaches it can publish." group:"Listeners"`
+	Intake string             `default:"127.0.0.1:8091" placeholder:"HOST:PORT" help:"Listener for events, health and metrics. Not for the world: every client that reaches it can publish." group:"Listeners"`
 
 	TLS       program.TLS `embed:"" set:"listener=public listener" group:"Listeners"`
 	IntakeTLS program.TLS `embed:"" prefix:"intake-" set:"listener=intake listener" group:"Listeners"`
@@ -71,7 +71,7 @@ type flags struct {
 
 	describeFlags
 
-	Stdin  bool `help:"Read events as NDJSON from standard input, and end when all are published. Bad lines are told on stderr; the exit status is 1 then." group:"Standard input"`
+	Stdin  bool `help:"Read events as NDJSON from standard input, and end when all are published. Bad lines are reported on stderr; the exit status is 1 then." group:"Standard input"`
 	Strict bool `help:"With --stdin: stop reading at the first bad line." group:"Standard input"`
 }
 

@@ -117,7 +117,7 @@ func parseToken(text string) (notifier.Token, error) {
 func (f *flags) warnToken(logger *slog.Logger) {
 	if u, err := url.Parse(f.Hub); err == nil && u.Scheme == "http" && !loopback(u.Hostname()) {
 		logger.Warn(
-			"the token goes to the hub without TLS: whoever sees it can publish in your name. Use an https URL as --hub",
+			"the token goes to the hub without TLS: a reader of the traffic can publish in your name. Use an https URL as --hub",
 			"hub", f.Hub,
 		)
 	}

@@ -88,14 +88,14 @@
 //	saver             positions, many in one Save
 //	attempts, reader  attempts and what came of them; notifications read once for all
 //	schedule          who is next: hosts in turn, retries by time, who waits for room
-//	flights, ledger   attempts under way; what is not saved yet
+//	flights, ledger   attempts under way; unsaved outcomes
 //	bodies            notifications in memory, and what attempts hold of them
 //	table, asks       shards, topics, hosts, subscriptions; heads that are to be read
 //
 // table.mu guards the table, bodies, flights, ledger and schedule, because the start of an attempt
 // depends on all of them at once (docs/decisions/0055-parts-of-the-dispatcher.md). Everything else has
-// its own mutex. They are taken in this order, and none is held over a call to the engine but those of
-// the first line:
+// its own mutex. They are taken in this order. Only those of the first line are held over a call to the
+// engine:
 //
 //	saver.saving, retain's marking   one Save, one Mark at a time; waited for with a bound
 //	subscription.Surety              held by Sure while it calls its watchers; asking takes no lock

@@ -21,7 +21,7 @@ func (d *Dispatcher) gauges(reg prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{
 		gauge(
 			"oldest_waiting_seconds",
-			"Age of the oldest notification that a subscription in the shards of this process has still to get, as found within the last minute, without what is replayed; 0 where nobody waits.",
+			"Age of the oldest notification that a subscription in the shards of this process has still to get, as of the last minute; replays do not count. 0 where no subscription waits.",
 			d.waitingAge,
 		),
 		gauge(

@@ -37,7 +37,7 @@ func newMetrics(cfg Config, reg prometheus.Registerer) (*metrics, error) {
 	}
 	m := &metrics{
 		trimmed: vec("trimmed_total",
-			"Notifications that went from the logs: settled (nobody needs them), age (keep-for) or size (keep-bytes)."),
+			"Notifications that went from the logs: settled (no subscription needs them), age (keep-for) or size (keep-bytes)."),
 		trimmedBytes: vec("trimmed_bytes_total", "What the notifications took that went from the logs."),
 	}
 	for _, r := range []string{trimSettled, trimAge, trimSize} {

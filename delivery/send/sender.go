@@ -220,7 +220,7 @@ func (s *HTTPSender) signer(authority string) *signer {
 }
 
 // errNobodyInside: there is no such callback.
-var errNobodyInside = errors.New("nobody listens inside of the hub")
+var errNobodyInside = errors.New("no test callback listens inside of the hub")
 
 // sendInside makes one attempt without a request.
 func (s *HTTPSender) sendInside(ctx context.Context, a *Attempt) Outcome {

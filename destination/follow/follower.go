@@ -103,7 +103,7 @@ func (f *Follower) step(ctx context.Context) error {
 		return f.idle(ctx)
 	}
 	if damaged := (*DamagedError)(nil); errors.As(err, &damaged) && damaged.ID != f.dropped {
-		f.cfg.Logger.Error("a notification in the inbox cannot be read back, and is dropped; what it told is looked for in the lists",
+		f.cfg.Logger.Error("a notification in the inbox cannot be read back, and is dropped; its changes are looked for in the lists",
 			"id", damaged.ID, "error", err)
 		f.complete, f.dropped = time.Time{}, damaged.ID
 		return f.save(ctx, damaged.ID)
@@ -121,7 +121,7 @@ func (f *Follower) step(ctx context.Context) error {
 		return f.first(ctx, p)
 	case p.Until.Before(f.progress.at) && !p.Until.After(f.progress.recent.floor):
 		f.cfg.Logger.Debug(
-			"a notification tells what is known already", "id", p.ID, "until", shown(p.Until),
+			"a notification has only known changes", "id", p.ID, "until", shown(p.Until),
 			"position", shown(f.progress.at),
 		)
 		return f.save(ctx, p.ID)

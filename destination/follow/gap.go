@@ -196,7 +196,7 @@ func (f *Follower) sinceUnknown(ctx context.Context, begun Position) error {
 func (f *Follower) startAt(ctx context.Context, at time.Time) error {
 	f.progress = newProgress(Position{At: at})
 	f.complete, f.gap = time.Time{}, gap{}
-	f.cfg.Logger.Info("beginning with what the Source tells first", "position", shown(at))
+	f.cfg.Logger.Info("beginning at the Source's first time", "position", shown(at))
 	return f.save(ctx)
 }
 

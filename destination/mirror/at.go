@@ -132,7 +132,7 @@ func (s *states) tooEarly(moment time.Time) error {
 	case !s.known:
 		return fmt.Errorf("%w: a Resource List or Resource Dump, or an archive of them", lists.ErrNone)
 	case s.earliest.IsZero():
-		return fmt.Errorf("%w: none of its Resource Lists and Resource Dumps tells of what moment "+
+		return fmt.Errorf("%w: none of its Resource Lists and Resource Dumps has its moment: "+
 			"it is (core §10.1: at)", ErrReach)
 	}
 	return fmt.Errorf("%w, %s: the earliest state that it lists or has archived is of %s; "+

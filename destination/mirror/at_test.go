@@ -115,7 +115,7 @@ func TestBaselineAt(t *testing.T) {
 	}
 	c.want("a", "second") // it stays, and is reported
 	c.want("b", "new")
-	c.is(s.URL+"/a", mirror.Failed, "it has more bytes than the 5 that the Source told")
+	c.is(s.URL+"/a", mirror.Failed, "it has more bytes than the 5 that the Source announced")
 	if !c.Moment().Equal(b1.Datetime) {
 		t.Errorf("it is kept at %v", c.Moment())
 	}
@@ -163,10 +163,10 @@ func TestWhatIsNotProvenIsNotPut(t *testing.T) {
 		reason string
 		final  bool
 	}{
-		"no hash":         {func(_ *source, e *payload.Entry) { e.Hash = "" }, mirror.Failed, "told no hash", true},
-		"an unknown hash": {func(_ *source, e *payload.Entry) { e.Hash = "crc32:12345678" }, mirror.Failed, "told no hash", true},
+		"no hash":         {func(_ *source, e *payload.Entry) { e.Hash = "" }, mirror.Failed, "gave no hash", true},
+		"an unknown hash": {func(_ *source, e *payload.Entry) { e.Hash = "crc32:12345678" }, mirror.Failed, "gave no hash", true},
 		"gone":            {func(s *source, _ *payload.Entry) { delete(s.content, "/b") }, mirror.Failed, "404", false},
-		"another length":  {func(_ *source, e *payload.Entry) { e.Length = "4" }, mirror.Failed, "the Source told 4", false},
+		"another length":  {func(_ *source, e *payload.Entry) { e.Length = "4" }, mirror.Failed, "the Source announced 4", false},
 		"no datetime":     {func(_ *source, e *payload.Entry) { e.Datetime = time.Time{} }, mirror.Failed, "before the moment or after", true},
 		"a day": {func(_ *source, e *payload.Entry) {
 			e.DatetimeTold = e.Datetime.Format("2006-01-02")
@@ -244,8 +244,8 @@ func TestBaselineAtBeyondReach(t *testing.T) {
 		"states without a time": {time.Hour, func(a *archived, _ *lists.Set) {
 			a.at, a.described, a.states = time.Time{}, nil, nil
 		}, mirror.ErrReach, "none of its Resource Lists"},
-		"no changes":       {90 * time.Second, func(_ *archived, set *lists.Set) { set.ChangeList = "" }, mirror.ErrReach, "told up to " + payload.FormatDatetime(begin.Add(61*time.Second))},
-		"changes that end": {110 * time.Second, closed(begin.Add(100 * time.Second)), mirror.ErrReach, "told up to " + payload.FormatDatetime(begin.Add(100*time.Second))},
+		"no changes":       {90 * time.Second, func(_ *archived, set *lists.Set) { set.ChangeList = "" }, mirror.ErrReach, "known up to " + payload.FormatDatetime(begin.Add(61*time.Second))},
+		"changes that end": {110 * time.Second, closed(begin.Add(100 * time.Second)), mirror.ErrReach, "known up to " + payload.FormatDatetime(begin.Add(100*time.Second))},
 		"changes that begin later": {110 * time.Second, func(a *archived, _ *lists.Set) {
 			a.errChange, a.changes = &lists.GoneError{URI: "changes", Earliest: begin.Add(2 * time.Minute)}, nil
 		}, mirror.ErrReach, "not kept any more"},

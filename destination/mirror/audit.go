@@ -50,7 +50,7 @@ type Finding struct {
 	// By says in what it differs: lastmod, length, hash.
 	By []string `json:"by,omitempty"`
 	// Described is the Source's description, Have the file's facts, as far as they differ.
-	Described *Facts `json:"told,omitempty"`
+	Described *Facts `json:"described,omitempty"`
 	Have      *Facts `json:"have,omitempty"`
 	// Reason is why, where that is known.
 	Reason string `json:"reason,omitempty"`

@@ -11,7 +11,7 @@ import (
 )
 
 // Baseline brings the copies to what a Source's Resource List says, and its Change List since. It
-// fetches what is new or differs, and deletes or records what is not there any more. It changes
+// fetches new and changed resources, and deletes or records missing ones. It changes
 // nothing unless all of the Resource List was read. It records what could not be fetched; Settle
 // retries it. With ErrNotWhole and ErrTooMany all else was done; with ErrKept and ErrOlder nothing.
 func (m *Mirror) Baseline(ctx context.Context, from Lists, set lists.Set) (Seen, error) {

@@ -64,7 +64,7 @@ func covers(h *payload.Header, p *lists.Package) error {
 	late := !h.FromTime.IsZero() && !p.From.IsZero() && h.FromTime.After(p.From)
 	early := !h.UntilTime.IsZero() && !p.Until.IsZero() && h.UntilTime.Before(p.Until)
 	if late || early {
-		return fmt.Errorf("%w: it is of %s to %s, and the dump tells of %s to %s",
+		return fmt.Errorf("%w: it is of %s to %s, and the dump has of %s to %s",
 			packages.ErrManifest, cmp.Or(legible.Cut(h.From), "?"), cmp.Or(legible.Cut(h.Until), "?"),
 			payload.FormatDatetime(p.From), payload.FormatDatetime(p.Until))
 	}

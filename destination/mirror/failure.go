@@ -49,7 +49,7 @@ var (
 	}
 	errUnproven = &failure{
 		state: Failed, final: true,
-		reason: "the Source told no hash of it, so that what it was at the moment cannot be proven",
+		reason: "the Source gave no hash of it, so its state at the moment cannot be proven",
 	}
 )
 

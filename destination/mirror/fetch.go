@@ -164,11 +164,11 @@ func (f *fetcher) write(got *fetched, body io.Reader, length int64, described *D
 	case got.size > limit && want < 0:
 		return failed("it has more bytes than the limit of %d", limit)
 	case got.size > limit:
-		return failed("it has more bytes than the %d that the Source told", want)
+		return failed("it has more bytes than the %d that the Source announced", want)
 	case want >= 0 && got.size != want:
-		return failed("it has %d bytes, and the Source told %d", got.size, want)
+		return failed("it has %d bytes, and the Source announced %d", got.size, want)
 	case differs:
-		return failed("its hash is %s:%s, and the Source told %s", wrong.Algorithm, have, wrong.Hex)
+		return failed("its hash is %s:%s, and the Source announced %s", wrong.Algorithm, have, wrong.Hex)
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func TestWrong(t *testing.T) {
 	}{
 		"hash":        {func(e *follow.Change) { e.Hash = "sha-256:" + digest("other") }, "its hash is sha-256:"},
 		"second hash": {func(e *follow.Change) { e.Hash += " md5:" + strings.Repeat("0", 32) }, "its hash is md5:"},
-		"shorter":     {func(e *follow.Change) { e.Length = "9" }, "it has 4 bytes, and the Source told 9"},
+		"shorter":     {func(e *follow.Change) { e.Length = "9" }, "it has 4 bytes, and the Source announced 9"},
 		"longer":      {func(e *follow.Change) { e.Length = "3" }, "more bytes than the 3"},
 		"too large":   {func(e *follow.Change) { e.Length = "99999999999999" }, "more than the limit"},
 	} {

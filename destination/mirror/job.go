@@ -225,7 +225,7 @@ func (w *worker) keep(ctx context.Context, host string, j *job) error {
 func (w *worker) ask(ctx context.Context, host string, j *job, old *File, fresh bool) (*fetched, error) {
 	if w.cfg.Dump == DumpOnly {
 		return nil, failed(
-			"no package of the dump has it as the Source tells it, and with --dump only it is not fetched",
+			"no package of the dump has it as the Source describes it, and with --dump only it is not fetched",
 		)
 	}
 	h := w.hosts.Of(host)
@@ -419,7 +419,7 @@ func (w *worker) unpack(ctx context.Context, j *job) (*fetched, error) {
 	size, manifest := want.size(), p.described.size()
 	switch {
 	case size >= 0 && manifest >= 0 && size != manifest:
-		return nil, failed("the manifest tells %d bytes, and the Source told %d", manifest, size)
+		return nil, failed("the manifest has %d bytes, and the Source announced %d", manifest, size)
 	case size < 0:
 		want.Length = p.described.Length
 	}

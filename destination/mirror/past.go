@@ -12,7 +12,7 @@ import (
 )
 
 // ErrReach reports that what a Source lists and has archived does not reach the wanted moment.
-var ErrReach = errors.New("the Source does not tell what it had at that moment")
+var ErrReach = errors.New("the Source has no record of its state at that moment")
 
 // Past reads what a Source lists, and what it has archived: *lists.Client does.
 type Past interface {
@@ -142,7 +142,7 @@ func (c *changesUntil) read(from Past, set lists.Set, since time.Time) error {
 
 // short is the error where the known changes end at a moment.
 func (c *changesUntil) short(until time.Time) error {
-	return fmt.Errorf("%w, %s: what has changed is told up to %s only; give that moment or an earlier one",
+	return fmt.Errorf("%w, %s: changes are known up to %s only; give that moment or an earlier one",
 		ErrReach, payload.FormatDatetime(c.moment), payload.FormatDatetime(until))
 }
 

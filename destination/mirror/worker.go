@@ -47,7 +47,7 @@ func (w *worker) described(e *payload.Entry) Described {
 	if t != (Described{
 		e.Change, e.Datetime, e.LastMod, e.Hash, e.Length, e.Type, e.Encoding, t.Links,
 	}) && w.lines.may(w.cfg.Logger) {
-		w.cfg.Logger.Warn("what a Source tells of a resource is passed over: a datetime in the future, or a text that is too long",
+		w.cfg.Logger.Warn("a part of a resource's description is passed over: a datetime in the future, or a text that is too long",
 			"loc", legible.Cut(e.Loc), "datetime", e.Datetime, "limit_bytes", maxDescribed)
 	}
 	return t

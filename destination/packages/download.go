@@ -90,7 +90,7 @@ func (c *Client) fetch(ctx context.Context, p lists.Package) (*held, error) {
 // verify compares the file with its description in the dump.
 func verify(ctx context.Context, h *held, p lists.Package, known []digests.Digest) error {
 	if p.Length >= 0 && h.size != p.Length {
-		return fmt.Errorf("%w: it has %d bytes, and the dump tells %d", ErrDiffers, h.size, p.Length)
+		return fmt.Errorf("%w: it has %d bytes, and the dump has %d", ErrDiffers, h.size, p.Length)
 	}
 	h.info.Total = h.size
 	if len(known) == 0 {
@@ -106,7 +106,7 @@ func verify(ctx context.Context, h *held, p lists.Package, known []digests.Diges
 		return err
 	}
 	if wrong, have, is := sums.Differs(known); is {
-		return fmt.Errorf("%w: its hash is %s:%s, and the dump tells %s", ErrDiffers, wrong.Algorithm, have, wrong.Hex)
+		return fmt.Errorf("%w: its hash is %s:%s, and the dump has %s", ErrDiffers, wrong.Algorithm, have, wrong.Hex)
 	}
 	return nil
 }
@@ -240,7 +240,7 @@ func (d *download) prepare(resp *http.Response) error {
 	total := h.info.Total
 	if total > d.limit || total >= 0 && d.h.info.Length >= 0 && total != d.h.info.Length {
 		return fmt.Errorf(
-			"%w: its server tells of %d bytes; the dump tells %d, and the limit is %d", ErrDiffers,
+			"%w: its server has %d bytes; the dump has %d, and the limit is %d", ErrDiffers,
 			total, d.h.info.Length, d.limit,
 		)
 	}

@@ -38,7 +38,7 @@ var (
 	// ErrAnswer: the server's response is not the package.
 	ErrAnswer = errors.New("the package cannot be downloaded")
 	// ErrDiffers: the package has not the length or the hash of its description.
-	ErrDiffers = errors.New("the package is not what the dump tells")
+	ErrDiffers = errors.New("the package does not match the dump")
 	// ErrManifest: the manifest cannot be read, or is not one of this kind of dump.
 	ErrManifest = errors.New("the manifest of the package is wrong")
 )

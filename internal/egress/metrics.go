@@ -44,8 +44,8 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	const ns, sub = "carillon", "egress"
 	refusals := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: ns, Subsystem: sub, Name: "refused_total",
-		Help: "Connections that were not made, and URLs that were refused at once, by reason: a private or special address, " +
-			"a host that is no name, a port of another service, or the proxy does not allow it.",
+		Help: "Connections not made, and URLs refused at once, by reason: a special address, " +
+			"an invalid host, a port of another service, or a refusal of the proxy.",
 	}, []string{"reason"})
 	proxied := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: ns, Subsystem: sub, Name: "proxy_connects_total",

@@ -11,7 +11,7 @@
 //     The deadline of Post is Config.Timeout, that of RoundTrip its context's.
 //   - Connections, open and idle, are bounded for each host; idle ones over all, by
 //     number and by memory, and they are closed after a while. No goroutine and no timer
-//     belongs to a connection or an attempt, and none is left when nothing is open.
+//     belongs to a connection or an attempt, and all end when nothing is open.
 //   - TLS handshakes compute in as many slots as there are processors. The time that a
 //     Post waits for a slot does not count against its deadline (pace.go).
 //   - An answer is never taken for that of another request. A connection is used again

@@ -28,7 +28,7 @@ func awaiting(ready func(context.Context) error) (*readiness, *bytes.Buffer) {
 	}, log
 }
 
-var errAway = fmt.Errorf("%w: nobody listens there", subscription.ErrUnavailable)
+var errAway = fmt.Errorf("%w: the test callback is not listening", subscription.ErrUnavailable)
 
 // The store is asked until it is there; the log says once that it is waited for
 // and once that it came.
@@ -52,7 +52,7 @@ func TestAwaitStore(t *testing.T) {
 		if took := time.Since(begun); asked != 4 || took != 3*askEvery+askWithin {
 			t.Errorf("asked %d times in %s; want 4 in %s", asked, took, 3*askEvery+askWithin)
 		}
-		if text := log.String(); strings.Count(text, "\n") != 2 || strings.Count(text, "nobody listens there") != 1 {
+		if text := log.String(); strings.Count(text, "\n") != 2 || strings.Count(text, "the test callback is not listening") != 1 {
 			t.Errorf("logged\n%s", text)
 		}
 		if h.store.missing.Load() != nil {
@@ -199,7 +199,7 @@ func TestStoreReadyTellsTheStoresTrouble(t *testing.T) {
 	h.store.missing.Store(nil)
 	h.store.Subscriptions = failing{}
 	err := h.storeReady(t.Context())
-	if !errors.Is(err, subscription.ErrUnavailable) || !strings.Contains(err.Error(), "nobody listens there") {
+	if !errors.Is(err, subscription.ErrUnavailable) || !strings.Contains(err.Error(), "the test callback is not listening") {
 		t.Errorf("err = %v; want %v", err, errAway)
 	}
 	if strings.Contains(err.Error(), "0000") {

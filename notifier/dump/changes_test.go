@@ -12,8 +12,8 @@ import (
 	"carillon/payload"
 )
 
-// told are the entries of a manifest, in few words.
-func told(u unpacked) (all []string) {
+// inWords are the entries of a manifest, in few words.
+func inWords(u unpacked) (all []string) {
 	for _, e := range u.manifest.packages {
 		one := strings.TrimPrefix(e.Loc, loc("")) + " " + string(e.Change)
 		if e.Path != "" {
@@ -47,8 +47,8 @@ func TestChangeDump(t *testing.T) {
 	_, file := w.get(p.Loc)
 	u := open(t, file)
 	want := []string{"a created a3", "a updated a3", "c created c2", "b deleted", "c deleted", "c created c2", "d created d1"}
-	if fmt.Sprint(told(u)) != fmt.Sprint(want) {
-		t.Errorf("entries %q\nwant %q", told(u), want)
+	if fmt.Sprint(inWords(u)) != fmt.Sprint(want) {
+		t.Errorf("entries %q\nwant %q", inWords(u), want)
 	}
 	if len(u.content) != 3 {
 		t.Errorf("%d members", len(u.content))
@@ -139,7 +139,7 @@ func TestDeletedBeforeItsListIsPacked(t *testing.T) {
 		t.Fatalf("%+v", d.packages)
 	}
 	_, file := w.get(d.packages[1].Loc)
-	if got, want := fmt.Sprint(told(open(t, file))), "[a deleted b deleted]"; got != want {
+	if got, want := fmt.Sprint(inWords(open(t, file))), "[a deleted b deleted]"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -38,7 +38,7 @@ func newFamilies(reg prometheus.Registerer, used func() float64) *families {
 	}, used))
 	return &families{
 		at: gauge(
-			"completed_timestamp_seconds", "When the newest dump was completed, Unix time; 0 where there is none.",
+			"completed_timestamp_seconds", "When the newest dump was completed, Unix time; 0 before the first.",
 		),
 		bytes:    gauge("bytes", "Size of the packages of the newest dump."),
 		entries:  gauge("entries", "Entries of the newest dump."),

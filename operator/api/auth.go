@@ -114,7 +114,7 @@ func (a *Auth) try(r *http.Request, token string) verdict {
 	}
 	if a.pace.wrong(who) {
 		a.logger.Warn(
-			"somebody sends wrong tokens to the operator's listener: they are answered 429 for a while",
+			"a client sends wrong tokens to the operator's listener: they are answered 429 for a while",
 			"client", who,
 		)
 	}

@@ -47,7 +47,7 @@ func (f *Replay) Validate() error {
 
 // Help says what the flags do not.
 func (*Replay) Help() string {
-	return "In order, with the same X-Hub-Notification-Id; what is published meanwhile comes after it. Gaps that are filled by it count as delivered."
+	return "In order, with the same X-Hub-Notification-Id; new publications come after it. Gaps that are filled by it count as delivered."
 }
 
 // Run implements Command.
@@ -67,12 +67,12 @@ type Remove struct {
 	sureFlags
 
 	ID     uuid.UUID `arg:"" help:"The subscription's ID."`
-	Reason string    `env:"-" placeholder:"TEXT" help:"What the callback is told, in one line."`
+	Reason string    `env:"-" placeholder:"TEXT" help:"Reason that the callback gets, in one line."`
 }
 
 // Help says what the flags do not.
 func (*Remove) Help() string {
-	return "A hub that runs tells the callback hub.mode=denied with the reason (WebSub §5.2). Its owner may subscribe again. " + sureHelp
+	return "A running hub sends the callback hub.mode=denied with the reason (WebSub §5.2). Its owner may subscribe again. " + sureHelp
 }
 
 // Run implements Command.
@@ -102,7 +102,7 @@ type Trim struct {
 
 // Help says what the flags do not.
 func (*Trim) Help() string {
-	return "Those that somebody still waits for go, too, who then has a gap, which is recorded. Logs are trimmed by themselves (--keep-bytes, --keep-for of the hub): this is for what must not be delivered any more. " + sureHelp
+	return "Those that a subscription still waits for go, too; it then has a recorded gap. Logs are trimmed by themselves (--keep-bytes, --keep-for of the hub): this is for notifications that must not be delivered any more. " + sureHelp
 }
 
 // Run implements Command.

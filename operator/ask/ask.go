@@ -182,7 +182,7 @@ func printCoverage(stderr io.Writer, c operator.Coverage) {
 
 // sureFlags are those of commands that cannot be undone.
 type sureFlags struct {
-	Yes bool `env:"-" help:"Do not ask whether it is meant. Needed where nobody can be asked, as standard input is no terminal."`
+	Yes bool `env:"-" help:"Do not ask whether it is meant. Needed where standard input is no terminal."`
 }
 
 // sureHelp is in the help of commands with sureFlags.

@@ -19,7 +19,7 @@ type Show struct {
 
 // Help says what the flags do not.
 func (*Show) Help() string {
-	return "Of a notification: was it delivered to all? Whoever has not got it is listed. Of a subscription: its position, its latest attempts, which are in memory only, and its gaps."
+	return "Of a notification: was it delivered to all? Subscriptions without it are listed. Of a subscription: its position, its latest attempts, which are in memory only, and its gaps."
 }
 
 // Run implements Command.

@@ -106,7 +106,7 @@ func TestAttemptsForPeople(t *testing.T) {
 
 // A loss is printed once, with its reason.
 func TestCoverageIsToldOnce(t *testing.T) {
-	const silent, left = "process b did not answer: no answer in time", "nobody answered for 32 of the 64 shards"
+	const silent, left = "process b did not answer: no answer in time", "no process answered for 32 of the 64 shards"
 	for want, c := range map[string]operator.Coverage{
 		"": {},
 		"hub: this is not all: 32 of 64 shards did not answer\n": {MissingShards: 32},

@@ -67,9 +67,10 @@ func (f *Topic) Validate() error { return checkLimit(f.Limit) }
 
 // Help says what the flags do not.
 func (*Topic) Help() string {
-	return "Of each notification: how many subscriptions it is for (those that stand now and began before it), how many have got it, and how many have not: " +
-		"pending, of which failing ones had a failure last; given up; or trimmed from the log before they got it. " +
-		"With --json: what the API answers for its notifications ({\"notifications\": […], …}), and \"topic\", what it answers for the topic."
+	return "For each notification it counts the subscriptions that exist now and began before it: how many have " +
+		"it, and how many do not. The latter are pending (failing ones had a failure last), given up, or " +
+		"trimmed from the log before. With --json: the API's answer for its notifications ({\"notifications\": " +
+		"[…], …}), and \"topic\", its answer for the topic."
 }
 
 // Run implements Command.

@@ -15,7 +15,7 @@ import (
 var doneTexts = map[string]string{
 	"retry":  "The next attempt is being made now. Load this page again to see how it went.",
 	"replay": "The replay has begun. What is new is delivered after it.",
-	"remove": "The subscription was removed, and its callback is told so.",
+	"remove": "The subscription was removed, and its callback gets the denial.",
 	"trim":   "The log was trimmed.",
 	"revoke": "The Source was revoked: its token no longer works.",
 	"level":  "The log level was changed. It stays until this process ends or its configuration is read again.",

@@ -31,7 +31,7 @@ func New(cfg Config) *Pages {
 	own := http.NewCrossOriginProtection()
 	own.SetDenyHandler(p.page(func(http.ResponseWriter, *http.Request) error {
 		return &errorPage{
-			Status: http.StatusForbidden, Title: "This was posted by a page of somebody else",
+			Status: http.StatusForbidden, Title: "This was posted by a foreign page",
 			Advice: "Nothing was changed. Do it from here, if you meant it.",
 		}
 	}))

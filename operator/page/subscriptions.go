@@ -191,11 +191,11 @@ func (p *subscriptionPages) remove(w http.ResponseWriter, r *http.Request, sub o
 	}
 	c := confirm{
 		Says: []string{
-			"It gets nothing more from now on, also nothing of what it has not got yet. Its callback is told so (hub.mode=denied), and may subscribe again.",
+			"It gets nothing more from now on, not even notifications that are still pending. Its callback gets a denial (hub.mode=denied), and may subscribe again.",
 		},
 		Button: "Remove it", Danger: true,
 		Fields: []field{{
-			Name: "reason", Label: "Reason that the callback is told", Value: r.Form.Get("reason"),
+			Name: "reason", Label: "Reason for the callback", Value: r.Form.Get("reason"),
 			Hint: fmt.Sprintf("Optional, one line; %d bytes at most.", operator.MaxReason),
 		}},
 	}

@@ -110,7 +110,7 @@ func (p *topicPages) trim(w http.ResponseWriter, r *http.Request) error {
 		} else if len(result.Trouble) > 0 {
 			wrong = &errorPage{
 				Status: http.StatusOK, Title: trimmedText(result), Text: strings.Join(result.Trouble, "\n"),
-				Advice: "These processes could not be told, and may still deliver what they have in memory. Trim once more when they are well.",
+				Advice: "These processes could not be reached, and may still deliver notifications from memory. Trim once more when they are well.",
 			}
 		} else {
 			return see(

@@ -69,8 +69,8 @@ func outcomeOf(err error) outcome {
 func NewCalls(reg prometheus.Registerer) (*Calls, error) {
 	c := &Calls{seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "carillon", Subsystem: "store", Name: "operation_duration_seconds",
-		Help: "How long calls of the store take, by operation and outcome: ok (also where it answers that there is no such thing), " +
-			"unavailable, fenced (the shard has another owner), ended (nobody wanted it any more) or failed.",
+		Help: "How long calls of the store take, by operation and outcome: ok (also for a missing record), " +
+			"unavailable, fenced (the shard has another owner), ended (the caller gave up) or failed.",
 		Buckets:                        []float64{.0001, .0005, .001, .005, .025, .1, .5, 2.5, 10},
 		NativeHistogramBucketFactor:    1.1,
 		NativeHistogramMaxBucketNumber: 80, NativeHistogramMinResetDuration: time.Hour,

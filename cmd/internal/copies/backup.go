@@ -72,7 +72,7 @@ func (f *Backup) Run(ctx context.Context, call Call) (err error) {
 		return errors.New("stopped: the backup is not whole, and no restore takes it")
 	case errors.Is(err, pebblestore.ErrBackupCutOff):
 		return fmt.Errorf(
-			"the backup failed: the hub broke it off (it ends, or its disk is nearly full: its log tells): %w", err,
+			"the backup failed: the hub broke it off (it ends, or its disk is nearly full: see its log): %w", err,
 		)
 	case err != nil:
 		return fmt.Errorf("the backup failed: %w", err)
@@ -102,9 +102,10 @@ type Restore struct {
 
 // Help says what the flags do not.
 func (*Restore) Help() string {
-	return "The directory is empty, or not there. What the hub acknowledged after the backup was made is not in it: subscriptions made since are " +
-		"gone, those ended since are back, publications since are lost to who had not got them, and what was delivered since comes again, under the same X-Hub-Notification-Id. " +
-		"Numbers of notifications go on above all that may have been given."
+	return "The directory is empty, or missing. The store has nothing that the hub acknowledged after the " +
+		"backup: subscriptions made since are gone, and those ended since are back. Later publications are " +
+		"lost to subscribers that had not got them. Later deliveries come again, under the same " +
+		"X-Hub-Notification-Id. Numbers of notifications go on above all that may have been given."
 }
 
 // Run implements Command.

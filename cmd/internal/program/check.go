@@ -23,8 +23,10 @@ type CheckCommand[S any] struct {
 
 // Help says what the flags do not.
 func (*CheckCommand[S]) Help() string {
-	return "It reads flags, environment and file as a start does, and looks at the files and directories that they name. It opens no store and no listener, asks nobody, and changes nothing. " +
-		"All that is wrong is said at once, and the exit status is 1 then. Run it as the user of the service, with the same flags and variables."
+	return "It reads flags, environment and file as a start does, and looks at the files and directories that " +
+		"they name. It opens no store and no listener, sends no requests, and changes nothing. It reports all " +
+		"errors at once, and the exit status is 1 then. Run it as the user of the service, with the same " +
+		"flags and variables."
 }
 
 // Looker are settings that can be looked at beyond their values.

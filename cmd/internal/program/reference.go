@@ -16,7 +16,7 @@ import (
 // ConfigCommands are the commands about the configuration of a program: S are the flags
 // of the command that serves.
 type ConfigCommands[S any] struct {
-	Check     CheckCommand[S]  `cmd:"" help:"Say what is wrong with the configuration, without starting."`
+	Check     CheckCommand[S]  `cmd:"" help:"Report errors in the configuration, without starting."`
 	Reference ReferenceCommand `cmd:"" hidden:"" help:"Write what all settings mean, as Markdown."`
 }
 
@@ -61,7 +61,7 @@ func Reference(name string, flags any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := &reference{name: name, said: map[string]bool{}}
+	r := &reference{name: name, said: map[string]string{}}
 	begin, end := bounded(name)
 	r.WriteString(begin)
 	main := parser.Model.Node
@@ -71,9 +71,7 @@ func Reference(name string, flags any) (string, error) {
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(f *kong.Flag) bool { return len(f.Envs) == 0 })
 	r.groups(all)
-	for _, flag := range all {
-		r.said[flag.Name] = true
-	}
+	r.base = len(r.said)
 	for _, node := range main.Children {
 		r.command(node)
 	}
@@ -85,7 +83,8 @@ func Reference(name string, flags any) (string, error) {
 type reference struct {
 	strings.Builder
 	name string
-	said map[string]bool // flags that the program's own table has
+	said map[string]string // the rows of the flags with an anchor, by their names
+	base int               // how many of them are in the program's own tables
 }
 
 // groups writes a table for each group of settings.
@@ -114,21 +113,30 @@ func (r *reference) table(flags []*kong.Flag) {
 	for _, flag := range flags {
 		name := fmt.Sprintf("`--%s`", flag.Name)
 		if len(flag.Envs) > 0 {
-			name = fmt.Sprintf("<a id=%q></a>%s<br>`%s`", r.name+"-"+flag.Name, name, strings.Join(flag.Envs, "`, `"))
+			name += "<br>`" + strings.Join(flag.Envs, "`, `") + "`"
 		}
-		meaning := cell(flag.Help)
-		if flag.Required {
-			meaning = "**Required.** " + meaning
+		if _, known := r.said[flag.Name]; !known && len(flag.Envs) > 0 {
+			name = fmt.Sprintf("<a id=%q></a>%s", r.name+"-"+flag.Name, name)
+			r.said[flag.Name] = row(flag)
 		}
-		if flag.Tag.Has("reload") {
-			meaning += " *Reloaded by SIGHUP.*"
-		}
-		initial := "-"
-		if flag.HasDefault && flag.Default != "" {
-			initial = "`" + flag.Default + "`"
-		}
-		fmt.Fprintf(r, "| %s | %s | %s | %s |\n", name, cell(takes(flag)), initial, meaning)
+		fmt.Fprintf(r, "| %s | %s\n", name, row(flag))
 	}
+}
+
+// row is the row of a flag behind its name.
+func row(flag *kong.Flag) string {
+	meaning := cell(flag.Help)
+	if flag.Required {
+		meaning = "**Required.** " + meaning
+	}
+	if flag.Tag.Has("reload") {
+		meaning += " *Reloaded by SIGHUP.*"
+	}
+	initial := "-"
+	if flag.HasDefault && flag.Default != "" {
+		initial = "`" + flag.Default + "`"
+	}
+	return fmt.Sprintf("%s | %s | %s |", cell(takes(flag)), initial, meaning)
 }
 
 // command writes what a command does, and the flags that only it has.
@@ -169,7 +177,7 @@ func (r *reference) leaf(node *kong.Node, usage, help string) {
 	var own []*kong.Flag
 	var shared []string
 	for _, flag := range node.Flags {
-		if r.said[flag.Name] && len(flag.Envs) > 0 {
+		if r.said[flag.Name] == row(flag) && len(flag.Envs) > 0 {
 			shared = append(shared, fmt.Sprintf("[`--%s`](#%s-%s)", flag.Name, r.name, flag.Name))
 		} else {
 			own = append(own, flag)
@@ -179,7 +187,7 @@ func (r *reference) leaf(node *kong.Node, usage, help string) {
 		r.table(own)
 	}
 	switch {
-	case len(shared) == len(r.said)-r.general(node):
+	case len(shared) == r.base-r.general(node):
 		r.WriteString("\nIt takes all flags of " + r.name + " as well.\n")
 	case len(shared) > 0:
 		r.WriteString("\nFrom above: " + strings.Join(shared, ", ") + ".\n")
