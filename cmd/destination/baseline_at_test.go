@@ -239,12 +239,12 @@ func TestBaselineAtBeyondTheArchives(t *testing.T) {
 	gone := strings.TrimPrefix(m.changes[1].Loc, m.URL)
 	delete(m.docs, gone)
 	_, logs := r.run("baseline", 1, "--at", payload.FormatDatetime(moments[1]))
-	if !strings.Contains(logs, "what has changed is told up to "+earliest+" only; give that moment or an earlier one") {
+	if !strings.Contains(logs, "changes are known up to "+earliest+" only; give that moment or an earlier one") {
 		t.Errorf("a hole in the archive: %s", logs)
 	}
 	r.run("incremental", 0)
 	m.same(r, now)
-	if _, logs := r.run("baseline", 1, "--at", earliest, "--delete", "--retries", "0"); strings.Contains(logs, "told up to") {
+	if _, logs := r.run("baseline", 1, "--at", earliest, "--delete", "--retries", "0"); strings.Contains(logs, "changes are known up to") {
 		t.Errorf("the state itself: %s", logs)
 	}
 }

@@ -42,7 +42,7 @@ func (p publishers) read(ctx context.Context) {
 	}
 	if strings.HasPrefix(strings.ToLower(p.url), "http:") && !egress.LoopbackURL(p.url) {
 		p.logger.Warn(
-			"the hub's URL is not https: whoever sees the requests of Sources can publish with their tokens",
+			"the hub's URL is not https: a reader of the requests of Sources can publish with their tokens",
 			"url", p.url,
 		)
 	}
