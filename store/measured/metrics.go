@@ -69,7 +69,7 @@ func outcomeOf(err error) outcome {
 func NewCalls(reg prometheus.Registerer) (*Calls, error) {
 	c := &Calls{seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "carillon", Subsystem: "store", Name: "operation_duration_seconds",
-		Help: "How long calls of the store take, by operation and outcome: ok (also for a missing record), " +
+		Help: "Duration of the store's calls by outcome: ok (also for a missing record), " +
 			"unavailable, fenced (the shard has another owner), ended (the caller gave up) or failed.",
 		Buckets:                        []float64{.0001, .0005, .001, .005, .025, .1, .5, 2.5, 10},
 		NativeHistogramBucketFactor:    1.1,
