@@ -199,7 +199,7 @@ func keysOf(x ast.Expr) (keys []string) {
 	return keys
 }
 
-// TestLogLinesAreFound: what the test looks for is found, and nothing else.
+// TestLogLinesAreFound: the test finds its lines, and nothing else.
 func TestLogLinesAreFound(t *testing.T) {
 	for _, tt := range []struct {
 		code     string

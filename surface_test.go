@@ -14,9 +14,8 @@ import (
 	"testing"
 )
 
-// TestNoInternalTypeIsExported: what a program outside can reach from the root package and from
-// payload, by fields, methods, parameters, results and embedded types, has no type of a package
-// that it cannot import.
+// TestNoInternalTypeIsExported: no type of a package that a program outside cannot import is reachable
+// from the root package and from payload, by fields, methods, parameters, results and embedded types.
 func TestNoInternalTypeIsExported(t *testing.T) {
 	for _, dir := range []string{".", "payload"} {
 		for _, leak := range leaks(surfaceOf(t, dir, nil)) {

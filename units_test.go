@@ -32,8 +32,8 @@ func readUnit(t *testing.T, name string) map[string][]string {
 	return unit
 }
 
-// What the units name is there: flags, variables, and directories that agree; and they give
-// a program the time and the rights that it needs, and no more.
+// The flags, variables and directories in the units exist and agree. The units give a program the time
+// and the rights that it needs, and no more.
 func TestUnits(t *testing.T) {
 	reference, err := os.ReadFile("docs/configuration.md")
 	if err != nil {

@@ -16,9 +16,8 @@ var (
 // millionHosts is how many hosts the callbacks of the million are on, at most.
 const millionHosts = 100
 
-// million has a topic with a million subscriptions, and one with a single one, in
-// one hub: what they weigh, how long a restart takes, and whether who publishes
-// feels them.
+// million has a topic with a million subscriptions, and one with a single one, in one hub. It measures
+// their memory, the time of a restart, and the effect on publishers.
 func million(ctx context.Context, e *env) error {
 	e.report.section(fmt.Sprintf("%d subscriptions", e.plan.subscriptions))
 	e.report.note("One topic with %d callbacks on %d hosts, each with a secret of its own, and in the same hub "+

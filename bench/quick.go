@@ -14,13 +14,12 @@ const noContent = "HTTP/1.1 204 No Content\r\n\r\n"
 // connBuffer is what one read takes at most.
 const connBuffer = 16 << 10
 
-// quick serves notifications on one connection with two system calls each, a
-// read and a write, and nothing between them that is not needed. What it does
-// not know it leaves, unread, to sink.converse.
+// quick serves notifications on one connection with two system calls each, a read and a write, and
+// nothing unneeded between them. It leaves everything else, unread, to sink.converse.
 //
-// The whole conversation happens inside one RawConn.Read: within one, the
-// arrival of bytes is never missed between a read that emptied the socket and the
-// wait for more, so no read is needed only to learn that there is nothing yet.
+// The whole conversation happens inside one RawConn.Read. Within one, the arrival of bytes is never
+// missed between a read that emptied the socket and the wait for more. So no read is needed only to
+// learn that there is nothing yet.
 type quick struct {
 	tally *tally
 	buf   []byte

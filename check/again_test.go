@@ -99,7 +99,7 @@ var anew = []struct {
 	}},
 }
 
-// What two documents say is compared in versions that belong together.
+// The contents of two documents are compared in versions that belong together.
 func TestMadeAnew(t *testing.T) {
 	for _, tt := range anew {
 		t.Run(tt.name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestFaultsOfWhatIsMadeAnew(t *testing.T) {
 	}
 }
 
-// What a round has found is reported where a limit ends the next round.
+// The findings of a round are reported where a limit ends the next round.
 func TestLimitsBetweenRounds(t *testing.T) {
 	look := func(requests int) ([]string, check.Summary) {
 		s := newSite(t)
@@ -218,7 +218,7 @@ func TestNeverTheSame(t *testing.T) {
 	}
 }
 
-// A Capability List with several addresses is one set: what its capabilities do not have in common is found.
+// A Capability List with several addresses is one set: capabilities that they do not share are found.
 func TestAddressesOfOneSet(t *testing.T) {
 	missing := edited("a/rd-2-manifest.xml", "/r/3.txt</loc>", "/r/3-other.txt</loc>")
 	for _, tt := range []struct {

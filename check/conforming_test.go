@@ -66,7 +66,7 @@ func tagged(s *site) {
 	}
 }
 
-// What the standards allow, and our own notifier never does, is not wrong.
+// A practice that the standards allow, though our own notifier lacks it, is not wrong.
 func TestConformingVariants(t *testing.T) {
 	const own = "http://source.test"
 	for _, tt := range []struct {

@@ -89,7 +89,7 @@ func (j *linkJudge) judgeContents(l *lead, d *document) {
 	}
 }
 
-// judgeContentsLink: what a link with rel=contents says of its target is what is served (core 7).
+// judgeContentsLink: the description in a link with rel=contents matches the served target (core 7).
 // Of hashes SHA-256 is compared.
 func (j *linkJudge) judgeContentsLink(l *lead, d *document) {
 	differs := func(attribute, told, have string) {

@@ -106,8 +106,8 @@ func (j *setJudge) judgePacked(s *set) {
 	}
 }
 
-// judgeUpTo: a snapshot includes all changes up to its at (core 7). What changes while it is made
-// may be in it or not.
+// judgeUpTo: a snapshot includes all changes up to its at (core 7). A change while it is made may be
+// in it or not.
 func (j *setJudge) judgeUpTo(s *set, in *covered, here string) {
 	if in.at.IsZero() || in.read == 0 {
 		return

@@ -77,7 +77,7 @@ func (f *frontier) leftOutLinks(d *document, rel string) {
 			rel), "")
 }
 
-// expandEntries queues what a document lists. Topics come first: what they have must be in the
+// expandEntries queues the entries of a document. Topics come first: their changes must be in the
 // Change List that is read after them.
 func (f *frontier) expandEntries(d *document, l *lead) {
 	var rest []lead

@@ -155,8 +155,8 @@ func (v *visitor) expanded(r io.Reader) io.Reader {
 	return &counted{r, &v.unpackedBytes, v.cfg.Limits.Unpacked, errUnpacked}
 }
 
-// unpacked is the body of a document: unpacked where it is a gzip file, as sitemaps often are. Who reads it
-// bounds it; Limits.Unpacked bounds all together.
+// unpacked is the body of a document: unpacked where it is a gzip file, as sitemaps often are. The
+// reader bounds it; Limits.Unpacked bounds all together.
 func (v *visitor) unpacked(a *answer) (io.Reader, error) {
 	if magic, _ := a.body.Peek(2); string(magic) != "\x1f\x8b" {
 		return a.body, nil

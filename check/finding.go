@@ -28,8 +28,7 @@ type Finding struct {
 	Line int `json:"line,omitempty"`
 	// Element is the element, such as "url[3]/rs:md/@hash"; empty for the whole document.
 	Element string `json:"element,omitempty"`
-	// What says what is wrong, and Mend what to do about it. Texts of strangers in them are
-	// quoted and short.
+	// What states the fault, and Mend the remedy. Texts of strangers in them are quoted and short.
 	What string `json:"what"`
 	Mend string `json:"mend,omitempty"`
 

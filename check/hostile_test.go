@@ -95,7 +95,7 @@ func endless(head, again string) http.HandlerFunc {
 	}
 }
 
-// What a hostile Source serves costs no more than the limits, and ends the walk nowhere else.
+// The documents of a hostile Source cost no more than the limits, and end the walk nowhere else.
 func TestHostileSites(t *testing.T) {
 	bomb := zipBomb(t)
 	for _, tt := range []struct {

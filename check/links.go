@@ -224,8 +224,7 @@ func (j *linkJudge) judgeWellKnown(l *lead, d *document) {
 	}
 }
 
-// judgeSitemap: what robots.txt names is a Resource List, or a sitemap of a site that has
-// others too.
+// judgeSitemap: robots.txt names a Resource List, or a sitemap of a site that has others too.
 func (j *linkJudge) judgeSitemap(l *lead, d *document) {
 	if d.known && d.head.Capability != "" && !d.is(payload.CapResourceList) {
 		j.report(ruleSitemap, l.at, nil, "name Resource Lists only", "%s is a %s", l.says(),
@@ -272,7 +271,7 @@ func (j *linkJudge) isThere(l *lead, d *document) bool {
 	return false
 }
 
-// judgeTimes: what an entry says of a document's times is what the document says.
+// judgeTimes: the times in an entry are those in the document.
 func (j *linkJudge) judgeTimes(l *lead, d *document, rule ruleID) {
 	told, own := l.entry.span(), d.span()
 	for _, t := range [...]struct {

@@ -62,7 +62,7 @@ func (rd *reader) readDocument(d *document, a *answer, l *lead) {
 	}
 }
 
-// readEntries reads a document to its end, and calls also with each entry. What it lists is
+// readEntries reads a document to its end, and calls also with each entry. The listed addresses are
 // remembered.
 func (rd *reader) readEntries(d *document, l *lead, r *payload.Reader, odd *payload.Inspector,
 	also func(*payload.Entry),

@@ -81,8 +81,8 @@ type Batch struct {
 	Gaps     []Gap
 }
 
-// CheckBatches refuses batches that name what is not in their shard: what an
-// engine does before it writes anything.
+// CheckBatches refuses batches with a subscription of another shard: engines call it before they write
+// anything.
 func CheckBatches(batches []Batch) error {
 	for _, b := range batches {
 		if b.Tenure.Shard >= subscription.Shards {

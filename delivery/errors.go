@@ -67,8 +67,8 @@ func (e *SaveError) Error() string { return e.Err.Error() }
 // Unwrap makes errors.Is(err, ErrPartAway) true.
 func (e *SaveError) Unwrap() []error { return []error{ErrPartAway, e.Err} }
 
-// What an operator does for one subscription fails with one of these, wrapped with what is
-// the matter; or with ErrUnavailable.
+// An operator's action on one subscription fails with one of these, wrapped with the reason; or with
+// ErrUnavailable.
 var (
 	// ErrNotHeld: this process does not own the shard of the subscription, is not sure
 	// that it does, or is about to hand it over.

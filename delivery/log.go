@@ -214,6 +214,6 @@ type Pings interface {
 	// waiting.
 	Fetched(ctx context.Context, p Ping) (left *Ping, err error)
 
-	// Waiting gives every ping that is noted: what a start must carry on with.
+	// Waiting gives every recorded ping: the ones that a start must carry on with.
 	Waiting(ctx context.Context) iter.Seq2[Ping, error]
 }

@@ -221,9 +221,8 @@ func TestNothingToldTwice(t *testing.T) {
 	})
 }
 
-// TestCrash: a process that dies leaves a directory from which the next one
-// carries on with the same subscription: what the hub sends before it has
-// verified anything is taken.
+// TestCrash: a process that dies leaves a directory from which the next one carries on with the same
+// subscription. A delivery before the hub's next verification is taken.
 func TestCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)

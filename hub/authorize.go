@@ -13,7 +13,7 @@ import (
 	"carillon/topic"
 )
 
-// What a challenge says (RFC 6750 §3, §3.1).
+// The contents of a challenge (RFC 6750 §3, §3.1).
 const (
 	challenge         = `Bearer realm="carillon"`
 	invalidRequest    = challenge + `, error="invalid_request"`

@@ -108,7 +108,7 @@ func (g *guarded) pingOf(paths ...string) string {
 	return form.Encode()
 }
 
-// TestWhoMayPublish: what a publication and a ping get, by what they bring.
+// TestWhoMayPublish: the answers to a publication and a ping, by their tokens.
 func TestWhoMayPublish(t *testing.T) {
 	g := newGuarded(t)
 	const plain = `Bearer realm="carillon"`

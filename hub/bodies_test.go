@@ -131,8 +131,8 @@ func linkOf(w *town, path string) string {
 	return fmt.Sprintf("Link: <%s%s>; rel=self, <%s>; rel=hub", w.topicURL, path, w.hubURL)
 }
 
-// TestLookalikeIsFetched: what a ping brings is counted and logged too, once an hour for each topic,
-// and not in more than 20 lines a minute, whatever is pinged.
+// TestLookalikeIsFetched: content fetched for a ping is counted and logged too, once an hour for each
+// topic, and not in more than 20 lines a minute, for any pings.
 func TestLookalikeIsFetched(t *testing.T) {
 	body, err := os.ReadFile("testdata/notifications/04-rs-md_after_urls.xml")
 	if err != nil {

@@ -149,8 +149,8 @@ func TestBodyPace(t *testing.T) {
 	}
 }
 
-// TestRoomForBodies: what long bodies leave is for the short ones and for forms, and
-// what ends gives its room back.
+// TestRoomForBodies: the room left by long bodies is for the short ones and for forms, and an ended
+// body gives its room back.
 func TestRoomForBodies(t *testing.T) {
 	const mib = 1 << 20
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 
 const topicURL = "https://source.example/topic"
 
-// TestTopicCheck: what each kind of topic gives, and with which requests.
+// TestTopicCheck: the result for each kind of topic, and the requests made for it.
 func TestTopicCheck(t *testing.T) {
 	links := strings.TrimPrefix(good(topicURL), "Link: ")
 	atom := `<feed xmlns="http://www.w3.org/2005/Atom"><link rel="self" href="/topic"/><link rel="hub" href="` + hubURL + `"/>`

@@ -79,8 +79,8 @@ func (c *clients) take(key string, n int, now time.Time) (wait time.Duration) {
 	return 0
 }
 
-// charge counts n requests of a client, and of the network around it, also where these are
-// more than it may send: what one has cost is known when it is done.
+// charge counts n requests of a client, and of the network around it, even above the limit: the cost
+// of a request is known when it is done.
 func (c *clients) charge(key string, n int, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

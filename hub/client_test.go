@@ -244,7 +244,7 @@ func TestClientRate(t *testing.T) {
 	})
 }
 
-// TestLimitsOfRequests: what package subscription refuses for now is 429 with the time that it says.
+// TestLimitsOfRequests: a request that package subscription refuses for now is 429 with its time.
 func TestLimitsOfRequests(t *testing.T) {
 	w := newTown(t, nil)
 	for err, limit := range map[error]string{subscription.ErrHostBusy: "host_pending", subscription.ErrClientBusy: "client_pending"} {

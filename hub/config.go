@@ -87,10 +87,10 @@ type Config struct {
 	MaxLinkBytes int
 	// MaxPingTopics is how many topics one ping may name: 400 beyond. Default 1,000.
 	MaxPingTopics int
-	// MaxPings is how many topics may wait to be fetched by this process, in all and,
-	// MaxPingsPerHost, of one host: a ping for one more is 503, or 429, with Retry-After.
-	// One for a topic that waits already is taken. What other processes fetch is bounded
-	// by the store, which is 429 too. Default 20,000 and 1,000.
+	// MaxPings is how many topics may wait to be fetched by this process, in all and, MaxPingsPerHost, of
+	// one host: a ping for one more is 503, or 429, with Retry-After. One for a topic that waits already
+	// is taken. The store bounds the fetches of other processes, which is 429 too. Default 20,000 and
+	// 1,000.
 	MaxPings        int
 	MaxPingsPerHost int
 	// BodyIdle is how long a client may send nothing in the middle of its
@@ -145,9 +145,9 @@ type Config struct {
 	// port. Default 8 and 2.
 	Fetches        int
 	FetchesPerHost int
-	// MaxFetchBytes bounds the memory for the bodies of all fetches, the slow ones
-	// too, bytes; at least MaxBody. What finds no room is fetched later. A body is
-	// there twice while it is put together. Default Fetches times MaxBody.
+	// MaxFetchBytes bounds the memory for the bodies of all fetches, the slow ones too, bytes; at least
+	// MaxBody. A fetch without room is made later. A body is there twice while it is put together. Default
+	// Fetches times MaxBody.
 	MaxFetchBytes int64
 	// FetchSlowAfter is when a fetch gives its place back for another and goes on
 	// beside the others; SlowFetches is how many may do so. It stays one of
@@ -185,14 +185,13 @@ type Config struct {
 	AnswerRate  int
 	AnswerBurst int
 
-	// MemoryRate is how many times a second one client may read the change memory, and
-	// MemoryBurst how many times at once; clients are those of ClientRate. MemoryReadings is how many
-	// readings are under way at a time, and MemoryReadingsPerClient how many of them of one client:
-	// one more is 503, or 429. Each has BodyIdle and what it takes at BodyRate, BodyTimeout at
-	// most, and all together a quarter of MaxBodiesBytes, of which one client has a quarter, or one
-	// body; but one that takes more than 10 s is cut off where another would be refused. What it
-	// has read counts, too: each MiB, 512 notifications and 1,024 summaries as one time more.
-	// Default 10, 200, 64 and 4.
+	// MemoryRate is how many times a second one client may read the change memory, and MemoryBurst how
+	// many times at once; clients are those of ClientRate. MemoryReadings is how many readings are under
+	// way at a time, and MemoryReadingsPerClient how many of them of one client: one more is 503, or 429.
+	// Each has BodyIdle and its time at BodyRate, BodyTimeout at most. All together have a quarter of
+	// MaxBodiesBytes, of which one client has a quarter, or one body. A reading that takes more than 10 s
+	// is cut off where another would be refused. The amount that it has read counts, too: each MiB, 512
+	// notifications and 1,024 summaries as one time more. Default 10, 200, 64 and 4.
 	MemoryRate              int
 	MemoryBurst             int
 	MemoryReadings          int

@@ -16,7 +16,7 @@ import (
 	"carillon/subscription"
 )
 
-// What the hub serves below its URI besides the endpoint itself.
+// The paths that the hub serves below its URI besides the endpoint itself.
 const (
 	selfPath   = "self/"  // where it answers itself
 	memoryPath = "memory" // its memory of topics

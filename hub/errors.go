@@ -88,10 +88,9 @@ type answer struct {
 	limit limitMet
 }
 
-// answers is the table from errors to answers; the first that matches counts. What
-// net/http answers before a handler is asked is not in it: 400 to what is no HTTP,
-// and 431 where request line and header together are longer than the server's
-// MaxHeaderBytes. It has no 414; an address in a form or a Link that is longer than
+// answers is the table from errors to answers; the first that matches counts. The answers of net/http
+// itself are not in it: 400 to invalid HTTP, and 431 where request line and header together are longer
+// than the server's MaxHeaderBytes. It has no 414; an address in a form or a Link that is longer than
 // Config.MaxURL is 400, as it is not the request's own.
 var answers = []struct {
 	err    error

@@ -47,7 +47,7 @@ func content(r *http.Request, body string, header ...string) *http.Response {
 	return respond(r, 200, body, append([]string{good(address(r))}, header...)...)
 }
 
-// TestFetched: what becomes of each kind of answer.
+// TestFetched: the outcome of each kind of answer.
 func TestFetched(t *testing.T) {
 	atom := `<feed xmlns="http://www.w3.org/2005/Atom"><link rel="self" href="` + topicURL + `"/><link rel="hub" href="` + hubURL + `"/></feed>`
 	tests := []struct {
@@ -479,8 +479,8 @@ func TestFetchBesideHanging(t *testing.T) {
 	})
 }
 
-// TestFetchRoom: slow fetches hold no more memory than there is for all; what found no
-// room is fetched when there is some.
+// TestFetchRoom: slow fetches hold no more memory than there is for all; a fetch without room is made
+// when there is some.
 func TestFetchRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const mib = 1 << 20
@@ -551,8 +551,8 @@ func TestFetchInTurn(t *testing.T) {
 	})
 }
 
-// TestPingsBounded: so many topics wait, in all and of one host; who repeats himself
-// takes no more room, and what is done gives its room back.
+// TestPingsBounded: so many topics wait, in all and of one host; a repetition takes no more room, and
+// a finished one gives its room back.
 func TestPingsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &clerk{}

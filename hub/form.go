@@ -56,8 +56,8 @@ func (h *Hub) form(w http.ResponseWriter, r *http.Request, charset string) (stri
 	return kindOther, badRequest("hub.mode must be subscribe, unsubscribe or publish.")
 }
 
-// submit answers a subscribe or unsubscribe request: 202 when it is durable. What
-// the topic or the callback say comes after the answer (WebSub §5.1.2).
+// submit answers a subscribe or unsubscribe request: 202 when it is durable. The results of the topic
+// and the callback come after the answer (WebSub §5.1.2).
 func (h *Hub) submit(w http.ResponseWriter, r *http.Request, values url.Values, mode subscription.Mode) error {
 	wish, err := parseWish(values, mode)
 	if err != nil {

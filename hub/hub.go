@@ -84,9 +84,9 @@ func (h *Hub) Gained(_ context.Context, shard subscription.Shard) error {
 	return nil
 }
 
-// Lost ends the work on a shard, without waiting: what a fetch that is under way
-// finds is not published any more, so that it cannot follow something newer; its
-// ping, and those that wait, are left to the next owner.
+// Lost ends the work on a shard, without waiting. The result of a fetch under way is not published any
+// more, so that it cannot follow something newer; its ping, and those that wait, are left to the next
+// owner.
 func (h *Hub) Lost(shard subscription.Shard) {
 	if shard < subscription.Shards {
 		h.fetcher.lost(shard)
@@ -101,10 +101,9 @@ func (h *Hub) Pinged(p delivery.Ping) { h.fetcher.add(p) }
 // block.
 func (h *Hub) Refresh() { h.fetcher.refresh() }
 
-// Run fetches what pings ask for, watches the topics that have subscribers, and
-// renews topic checks, until ctx ends; from then on every POST is answered
-// with 503. Then it finishes what it has begun to publish, and returns nil; what
-// fails inside is logged and tried again.
+// Run fetches for pings, watches the topics that have subscribers, and renews topic checks, until ctx
+// ends; from then on every POST is answered with 503. Then it finishes the publications it has begun,
+// and returns nil; internal failures are logged and tried again.
 func (h *Hub) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	defer await.AfterFunc(ctx, func() { h.closing.Store(true) })()

@@ -75,8 +75,8 @@ func (m *memory) get(w http.ResponseWriter, r *http.Request) (string, error) {
 	return kindMemory, err
 }
 
-// parse reads the query of such a request. What it does not know it refuses: a
-// misspelled from would be answered with all that there is.
+// parse reads the query of such a request. It refuses unknown parameters: a misspelled from would
+// return everything.
 func (m *memory) parse(raw string) (memoryWish, error) {
 	var wish memoryWish
 	values, err := url.ParseQuery(raw)

@@ -24,7 +24,7 @@ const (
 	undisturbed = 10 * time.Second
 )
 
-// What a reading costs besides the request itself, in requests: each stands for about 10 ms.
+// The cost of a reading besides the request itself, in requests: each stands for about 10 ms.
 const (
 	// summariesRequest is how many summaries of the log are looked at for one.
 	summariesRequest = 1024

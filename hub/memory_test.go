@@ -177,8 +177,8 @@ func (d document) up() string {
 	return ""
 }
 
-// TestMemoryAnswers: what there is for each time that is asked for, with a hole between 12:04
-// and 12:06, other content in between, and 12:00 not kept any more.
+// TestMemoryAnswers: the result for each time, with a hole between 12:04 and 12:06, other content in
+// between, and 12:00 not kept any more.
 func TestMemoryAnswers(t *testing.T) {
 	m := newRemembering(t, nil, nil)
 	m.minutes(0, 2)

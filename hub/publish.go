@@ -87,8 +87,8 @@ func (h *Hub) announced(r *http.Request) (at topic.Address, p delivery.Publicati
 	if !plainType(p.ContentType) {
 		return at, p, badRequest("Content-Type must be of ASCII, %d bytes at most.", maxContentType)
 	}
-	// What could be read counts: a broken link beside good ones does no harm,
-	// and one that was needed is missed below.
+	// The readable links count: a broken link beside good ones does no harm, and a needed one is missed
+	// below.
 	links, _ := weblink.Parse(r.Header.Values("Link"))
 	if at, err = selfLink(links); err != nil {
 		return at, p, err

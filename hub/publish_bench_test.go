@@ -34,8 +34,8 @@ func (w *answerWriter) WriteHeader(status int)            { w.status = status }
 func (w *answerWriter) Write(b []byte) (int, error)       { return len(b), nil }
 func (w *answerWriter) SetReadDeadline(_ time.Time) error { return nil }
 
-// BenchmarkPublish hands the handler one publication of 1 KB a round: what the hub
-// itself does, without the server and the log.
+// BenchmarkPublish hands the handler one publication of 1 KB a round: the hub's own work, without the
+// server and the log.
 func BenchmarkPublish(b *testing.B) {
 	handler := publishHandler(b)
 	body := []byte(strings.Repeat("x", 1024))

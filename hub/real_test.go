@@ -316,9 +316,8 @@ func (l logged) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestLogKeepsSecrets: what a callback's address holds is known to the subscriber alone
-// (WebSub §8.2), and a challenge to the callback: neither is in the log, not
-// even that of the one who looks for a fault.
+// TestLogKeepsSecrets: the address of a callback is a secret of the subscriber (WebSub §8.2), and a
+// challenge one of the callback. Neither is in the log, at any level.
 func TestLogKeepsSecrets(t *testing.T) {
 	lines := make(logged, 1000)
 	h := newHouse(t, slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelDebug})))

@@ -72,8 +72,8 @@ func definitive(err error) bool {
 	return errors.As(err, &refusal) || errors.As(err, &request) || errors.As(err, &invalid)
 }
 
-// fetch gets a topic's content as a publication. What its rel=self says is the topic's
-// canonical URL, which must be the one that was pinged, but for its spelling.
+// fetch gets a topic's content as a publication. Its rel=self is the topic's canonical URL, which must
+// be the pinged one, in any spelling.
 func (s *source) fetch(
 	ctx context.Context, at topic.Address, h *bodies.Held,
 ) (p delivery.Publication, miss *payload.Miss, err error) {

@@ -94,7 +94,7 @@ func (k *keeping) document(part archive.Part, indexed bool) document {
 		h.Links = append(h.Links, payload.Link{Rel: payload.RelIndex, Href: k.url()})
 	}
 	head := mustHead(h)
-	// What lies between the oldest and the newest does not change.
+	// The part between the oldest and the newest does not change.
 	return document{
 		kind: kindArchive, modified: k.modified(),
 		tag: tagFrom(head, part.At(0).Begin.UnixMicro(), " ", part.At(part.Len()-1).End.UnixMicro(), " ", part.Len()),

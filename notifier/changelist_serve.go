@@ -236,7 +236,7 @@ func (c *changeLists) indexDocument(v listView) document {
 	newest := v.lists[len(v.lists)-1]
 	return document{
 		kind: kindChangeListIndex, modified: v.listed,
-		// What lies between the first and the last does not change.
+		// The part between the first and the last does not change.
 		tag: tagFrom(head, newest.From.UnixMicro(), " ", len(v.lists)),
 		write: pieces(head, len(v.lists), true, func(dst []byte, i int) ([]byte, error) {
 			l := &v.lists[i]

@@ -315,8 +315,8 @@ func (ch *channel) awaitClock(ctx context.Context, until time.Time) error {
 	}
 }
 
-// setAccepted makes n what the topic URI serves. It never goes back: what the
-// hub has taken it has taken, also where the journal could not note it.
+// setAccepted makes n the served notification of the topic URI. It never goes back: the hub has taken
+// n, even if the journal could not record it.
 func (ch *channel) setAccepted(n *Notification) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // start from the beginning, and no snapshot was imported.
 var ErrNotWhole = errors.New("the set's resources are not known from its events")
 
-// ChangeList is a stretch of the events of one set: what one Change List has (core §12.1).
+// ChangeList is a stretch of the events of one set: the content of one Change List (core §12.1).
 type ChangeList struct {
 	Set string
 	// From and Until are whole microseconds; every event with From <= datetime < Until

@@ -85,9 +85,9 @@ type DuplicateError struct {
 
 func (e *DuplicateError) Error() string { return "the resource stands twice" }
 
-// AppendResourceRecord appends the form in which engines store a resource, as AppendRecord
-// does an event: everything but its Loc and its Datetime, which stand beside it. What
-// belongs to the change only is left out.
+// AppendResourceRecord appends the form in which engines store a resource, as AppendRecord does an
+// event: everything but its Loc and its Datetime, which stand beside it. Fields of a change only are
+// left out.
 func AppendResourceRecord(dst []byte, e *payload.Entry) []byte {
 	resource := Event{Entry: *e}
 	resource.Loc, resource.Change = "", ""

@@ -143,8 +143,8 @@ func (w *waitingLines) put(ctx context.Context) error {
 	return err
 }
 
-// Apply makes events of all the differences, and closes the import. What an error, or the
-// end of ctx, left undone can be had from ResumeImports, also after a restart.
+// Apply makes events of all the differences, and closes the import. ResumeImports returns the rest
+// after an error, or the end of ctx, also after a restart.
 func (m Importer) Apply(ctx context.Context, i ResourceImport, done *Imported) error {
 	for more := true; more; {
 		step, err := Differences{}, error(nil)

@@ -227,7 +227,7 @@ func TestSnapshotIsCarriedOut(t *testing.T) {
 	}
 }
 
-// TestImporter: what the command does without a notifier.
+// TestImporter: the work of the command without a notifier.
 func TestImporter(t *testing.T) {
 	w := newWorld(t, notifier.Config{Sets: []string{"a"}}, &hub{})
 	w.stop()

@@ -128,7 +128,7 @@ func serverMatcher(text string) func(origin string) bool {
 // StateBehind, in a query, is every state but idle.
 const StateBehind = "behind"
 
-// rows makes the rows of one answer. What it reads of the logs is read once.
+// rows makes the rows of one answer. It reads each part of the logs once.
 type rows struct {
 	here   *local
 	now    time.Time
@@ -198,8 +198,8 @@ func (r *rows) waitingSince(ctx context.Context, key string, settled delivery.Se
 	return s.Accepted
 }
 
-// lagsOver reports whether the first that a subscription has not got was accepted longer ago.
-// What that is by number is looked for once for each topic.
+// lagsOver reports whether the first pending notification of a subscription was accepted longer ago.
+// Its number is looked for once for each topic.
 func (r *rows) lagsOver(ctx context.Context, s report.Standing, lag time.Duration) bool {
 	if s.Position.Settled >= s.Head || r.err != nil {
 		return false

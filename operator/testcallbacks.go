@@ -41,9 +41,9 @@ const (
 	maxEventBody = 4 << 10
 )
 
-// Listeners are the hub's own test callbacks in this process. What would go to them by the
-// network is handed in: verifications and denials by Confirm and Deny, deliveries by
-// Deliver. Methods may be called from any goroutine, and never wait for who listens.
+// TestCallbacks are the hub's own test callbacks in this process. Their requests are handed in without
+// a network: verifications and denials by Confirm and Deny, deliveries by Deliver. Methods may be
+// called from any goroutine, and never wait for listeners.
 type TestCallbacks struct {
 	mu  sync.Mutex
 	all map[string]*testCallback // by callback. Owned by mu.

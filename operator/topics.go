@@ -56,8 +56,8 @@ type TopicCounts struct {
 	Breaks        int    `json:"breaks"`
 }
 
-// topicCounts asks for the counts of topics by digests of their keys, as neither a question nor
-// an answer holds a thousand keys; what a process does not know of is left out.
+// topicCounts asks for the counts of topics by digests of their keys, as neither a question nor an
+// answer holds a thousand keys; topics unknown to a process are left out.
 var topicCounts = kind[[]digest, []digestCounts]{name: "topic_counts", handle: (*local).topicCounts}
 
 // digest is short for a key. No two keys can be made with the same one.

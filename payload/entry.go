@@ -56,7 +56,7 @@ type Entry struct {
 	// writer looks at it.
 	Line int
 
-	// What follows is for reading only; of the writers AppendTold alone writes it.
+	// The fields below are for reading only; of the writers AppendTold alone writes them.
 
 	// Capability says what Loc is: "change-notification", "capabilitylist", …
 	// It stands in Capability Lists and Source Descriptions (core §8, §9).

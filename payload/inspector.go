@@ -6,18 +6,16 @@ import (
 	"time"
 )
 
-// Inspector judges one document of any kind while it is read: what breaks a rule, and what
-// is odd though a Reader accepts it. Each kind is noted once, at its first place, and
-// counted. What it remembers of a document is bounded: at most 2 MB, for the resources of a
-// Resource List.
+// Inspector judges one document of any kind while it is read: broken rules, and oddities that a Reader
+// accepts. Each kind is recorded once, at its first place, and counted. Its memory for a document is
+// bounded: at most 2 MB, for the resources of a Resource List.
 //
-// It knows the rules that one document shows by itself: whether lastmod is what a server says,
-// or lists follow on each other, only who has both can know. Of documents with an unknown
-// capability it judges what holds for all. Whether a hub may relay a change notification
-// ValidateNotification decides.
+// It knows the rules that one document shows by itself. Whether lastmod matches a server's answer, or
+// lists follow on each other, shows only in comparison. Of documents with an unknown capability it
+// judges the common rules. ValidateNotification decides whether a hub may relay a change notification.
 //
-// Call Head with the Header before the first entry, Entry with each entry in turn, and End
-// with the Header after the last, when it is complete. It is for one goroutine.
+// Call Head with the Header before the first entry, Entry with each entry in turn, and End with the
+// Header after the last, when it is complete. It is for one goroutine.
 type Inspector struct {
 	subject
 	judged  bool // the head's rs:md was

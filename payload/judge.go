@@ -25,8 +25,8 @@ type Summary struct {
 type Violation struct {
 	// Clause is where the rule stands, such as "CN §3".
 	Clause string
-	// Message says what is wrong, with the place, in one clause of plain text.
-	// What it quotes from the document is short and quoted as Go does.
+	// Message states the fault, with the place, in one clause of plain text. Quotations from the document
+	// are short and quoted as Go does.
 	Message string
 	// Level is how the clause words the rule.
 	Level Level
@@ -104,15 +104,14 @@ func (e *Invalid) Error() string {
 // ErrSyntax or ErrTooLarge, or nil.
 func (e *Invalid) Unwrap() error { return e.cause }
 
-// ValidateNotification reads a change notification and judges it by the musts of
-// Change Notification 1.0.1 and of the clauses of core §7 that it refers to. What
-// is only recommended is not judged, and a notification without entries
-// passes. So does a notification of another kind (a framework notification):
-// its frame is the same. The error is an *Invalid, or trouble with r itself, wrapped. The
-// Summary holds what was read, also beside an error.
+// ValidateNotification reads a change notification and judges it by the musts of Change Notification
+// 1.0.1 and of the clauses of core §7 that it refers to. Recommendations are not judged, and a
+// notification without entries passes. So does a notification of another kind (a framework
+// notification): its frame is the same. The error is an *Invalid, or trouble with r itself, wrapped.
+// The Summary has the part that was read, also beside an error.
 //
-// A datetime equal to until passes: core §7 allows it, though consecutive
-// intervals then share that moment.
+// A datetime equal to until passes: core §7 allows it, though consecutive intervals then share that
+// moment.
 func ValidateNotification(r io.Reader) (Summary, error) {
 	j := judge{r: NewReader(r, Limits{})}
 	err := j.run()

@@ -10,8 +10,8 @@ import (
 var (
 	// ErrSyntax: the document is not well-formed XML.
 	ErrSyntax = errors.New("not well-formed XML")
-	// ErrDoctype: the document has a document type declaration. It is refused:
-	// what it could declare is entities, and those are never expanded.
+	// ErrDoctype: the document has a document type declaration. It is refused: it could declare entities,
+	// and those are never expanded.
 	ErrDoctype = errors.New("a document type declaration is not accepted")
 	// ErrEncoding: the document is not, or says that it is not, in UTF-8.
 	ErrEncoding = errors.New("only UTF-8 is accepted")

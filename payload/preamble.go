@@ -18,8 +18,8 @@ type preamble struct {
 // every encoding that contains ASCII, and stops at the root element.
 func DeclaresEntities(body []byte) bool { return readPreamble(unitsOf(body)).entities }
 
-// readPreamble reads up to the root element, or up to the first declaration of an entity.
-// It takes what is not well-formed, too: who parses it later may be lenient.
+// readPreamble reads up to the root element, or up to the first declaration of an entity. It takes
+// text that is not well-formed, too: a later parser may be lenient.
 func readPreamble(u units) (p preamble) {
 	declared := false
 	for i := 0; i < u.len(); {

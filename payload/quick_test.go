@@ -226,7 +226,7 @@ func TestYearsThatCanBeWritten(t *testing.T) {
 	}
 }
 
-// TestPlainLinks: what the quick look at a link lets pass breaks no rule.
+// TestPlainLinks: a link that the quick look lets pass breaks no rule.
 func TestPlainLinks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := rapid.OneOf(genLink, genToldLink, genRelated).Draw(t, "link")

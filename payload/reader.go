@@ -17,8 +17,8 @@ const (
 	RootSitemapIndex = "sitemapindex"
 )
 
-// Header is what a document says about itself: its root element, and the rs:md
-// and rs:ln that stand directly under it. What it does not say is empty.
+// Header is a document's description of itself: its root element, and the rs:md and rs:ln directly
+// under it. A missing part is empty.
 type Header struct {
 	Root       string // RootURLSet or RootSitemapIndex
 	Capability string

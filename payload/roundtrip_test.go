@@ -167,8 +167,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzValidateNotification: what the validator accepts, the Reader reads and the
-// sniffer knows, unless the head comes late; what it refuses it names.
+// FuzzValidateNotification: the Reader reads each accepted notification, and the sniffer knows it,
+// unless the head comes late; each refusal has a reason.
 func FuzzValidateNotification(f *testing.F) {
 	for _, doc := range seeds(f) {
 		f.Add(doc)

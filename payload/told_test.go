@@ -62,7 +62,7 @@ func TestAppendToldRoundTrip(t *testing.T) {
 	})
 }
 
-// What follows the rules is written as the writer of notifications writes it.
+// An entry that follows the rules is written as the writer of notifications writes it.
 func TestAppendToldAsWritten(t *testing.T) {
 	for _, e := range museumEntries() {
 		want := put(t, nil, func(dst []byte) ([]byte, error) { return payload.AppendEntry(dst, &e) })

@@ -73,7 +73,7 @@ func (b *books) activate(ctx context.Context, r Request, asked time.Time) (renew
 	}
 	switch old, err := b.store.Get(ctx, r.ID); {
 	case err == nil && renews(r, old):
-		// What an attempt before this one has left is no renewal.
+		// A subscription left by an earlier attempt is no renewal.
 		renewed = !old.Created.Equal(sub.Created)
 		sub.Start, sub.Created = old.Start, old.Created
 	case err != nil && !errors.Is(err, ErrNotFound):

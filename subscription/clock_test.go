@@ -101,8 +101,8 @@ func TestRenewalWhileClockIsSetForward(t *testing.T) {
 	})
 }
 
-// A renewal counts as one also while the clock is set back: who would end the subscription as it was
-// before, as its callback had said that it is gone, leaves it alone.
+// A renewal counts as one also while the clock is set back. An end of the former subscription, after a
+// 410 of its callback, leaves the renewed one alone.
 func TestRenewedWhileClockIsSetBack(t *testing.T) {
 	inTown(t, func(t *testing.T, h *town) {
 		var behind atomic.Int64

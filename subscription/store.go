@@ -46,8 +46,8 @@ type Requests interface {
 	// ErrSuperseded if the stored request has another token or is gone.
 	KeepStart(ctx context.Context, r Request, start uint64) (Request, error)
 
-	// Requests gives every request of the shard that is not settled, in no
-	// particular order: what its owner must carry on with.
+	// Requests gives every request of the shard that is not settled, in no particular order, for its owner
+	// to carry on.
 	Requests(ctx context.Context, shard Shard) iter.Seq2[Request, error]
 
 	// Request returns the request with the ID that is not settled, or ErrNotFound.

@@ -113,11 +113,10 @@ type Request struct {
 	Lease    time.Duration
 	Received time.Time
 
-	// Since is when the first request was received whose callback was asked: this
-	// request, or one that it replaced. Start is the head of the topic's log before that
-	// callback was asked first: what the subscription is owed begins after it
-	// (decision 5). Both are zero until the callback is asked; unsubscribe requests have
-	// only what they inherit.
+	// Since is when the first request was received whose callback was asked: this request, or one that it
+	// replaced. Start is the head of the topic's log before that callback was asked first: the
+	// subscription gets the notifications after it (decision 5). Both are zero until the callback is
+	// asked; unsubscribe requests have only inherited values.
 	Since time.Time
 	Start uint64
 }

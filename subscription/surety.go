@@ -47,8 +47,7 @@ func (s *Surety) Sure(until time.Time, doubted ...Shard) {
 	}
 }
 
-// Watch has a function called after each Sure: what waited may go on. It must not call Sure
-// or Watch.
+// Watch has a function called after each Sure: waiting work may go on. It must not call Sure or Watch.
 func (s *Surety) Watch(watch func()) {
 	if s == nil {
 		return

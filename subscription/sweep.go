@@ -56,8 +56,8 @@ func (s *sweeper) sweepLoop(ctx context.Context) {
 	}
 }
 
-// sweep sweeps each shard, not before it is known which renewals are under way. now is
-// the time for all of the round: what the clock is set to meanwhile was not looked at.
+// sweep sweeps each shard, not before it is known which renewals are under way. now is the time for
+// all of the round: a clock that is set meanwhile has no effect on it.
 func (s *sweeper) sweep(ctx context.Context, now time.Time) error {
 	if err := s.books.reconcile(ctx, s.cfg.StoreTimeout); err != nil {
 		return err

@@ -36,7 +36,7 @@ func TestCovers(t *testing.T) {
 				"http://a.example/x", "https://a.example:8443/x", "https://a.example:80/x", "https://b.a.example/x", "https://a.example.evil.example/x",
 				"https://a.example@evil.example/x", "https://u@a.example/x", "https://u:p@a.example/x", "https://evil.example/https://a.example/x",
 				"https://a.example./x", "https://a.example\\@evil.example/x", "https://a.example/x#f",
-				// What some server takes for another place.
+				// Paths that some servers take for another place.
 				"https://a.example/x/../y", "https://a.example/x/..", "https://a.example/x/../x/y", "https://a.example/./x", "https://a.example/x/.",
 				"https://a.example/x/%2e%2e/y", "https://a.example/x/%2E%2E/y", "https://a.example/x/.%2e/y", "https://a.example/x/%2e",
 				"https://a.example/x/..%2fy", "https://a.example/x/..%2Fy", "https://a.example/x%2f..%2fy", "https://a.example/x/%2e%2e%2fy",

@@ -60,10 +60,9 @@ type Source struct {
 	Sources       source.Store // nil: it has none
 }
 
-// Target is an engine that takes in what a stream holds, beside what the hub works
-// with. What a call has put is durable when it returns nil, and each call may
-// be repeated: records that are there already are overwritten. Nothing else
-// works on the engine meanwhile.
+// Target is an engine that takes in a stream, beside the interfaces that the hub works with. The
+// records of a call are durable when it returns nil, and each call may be repeated: existing records
+// are overwritten. Nothing else works on the engine meanwhile.
 //
 // A topic's notifications are put in order, and all of them before its state.
 type Target interface {

@@ -16,17 +16,16 @@ import (
 	"carillon/subscription"
 )
 
-// DefaultMaxBody is the largest body of a notification, in bytes, that is taken
-// from a stream: what the largest hub may take (its --max-body).
+// DefaultMaxBody is the largest body of a notification, in bytes, that is taken from a stream: the
+// largest --max-body of a hub.
 const DefaultMaxBody = 1 << 30
 
 // ImportConfig says how a stream is read.
 type ImportConfig struct {
-	// Merge takes a target that is not empty. A record takes the place of the
-	// one with the same name, but no position moves back: a subscription that has
-	// come further in the target keeps its position there. What only the
-	// target has stays. Where both have a topic's log, it must be the same
-	// one, of which one may be the beginning of the other (ErrOtherLog).
+	// Merge takes a target that is not empty. A record takes the place of the one with the same name, but
+	// no position moves back: a subscription that has come further in the target keeps its position there.
+	// Records that only the target has stay. Where both have a topic's log, it must be the same one, of
+	// which one may be the beginning of the other (ErrOtherLog).
 	Merge bool
 	// MaxBody bounds the body of a notification, bytes. Default DefaultMaxBody.
 	MaxBody int64

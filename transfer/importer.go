@@ -19,9 +19,8 @@ const (
 	batchBytes   = 4 << 20 // of bodies; one that is larger goes alone
 )
 
-// importer puts records in batches. What a record needs is put before it: a log's
-// notifications before its state, a subscription before its gaps, and the logs
-// before everything else.
+// importer puts records in batches. Records come after those that they need: a log's notifications
+// before its state, a subscription before its gaps, and the logs before everything else.
 type importer struct {
 	to    Engine
 	merge *merger // nil: the target is empty

@@ -19,7 +19,7 @@ func mergeInto(t *testing.T, to transfer.Engine, stream []byte) error {
 	return err
 }
 
-// What the target has for itself stays beside what the stream brings.
+// The target's own records stay beside those of the stream.
 func TestMergeKeepsWhatIsThere(t *testing.T) {
 	from, to := memory(t), memory(t)
 	fill(t, from, 10)

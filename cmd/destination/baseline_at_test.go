@@ -20,7 +20,7 @@ func TestBaselineAtByRequests(t *testing.T) {
 	t.Parallel()
 	m := newMuseum(t, false)
 	moments := m.record()
-	// What the Source has not any more, or has otherwise.
+	// Resources that the Source has lost, or has changed.
 	lost := [][]string{
 		{"/d0/f0", "/d0/f3", "/d1/f1", "/d1/f4"},
 		{"/d0/f0", "/d0/f3", "/d1/f4", "/new"},

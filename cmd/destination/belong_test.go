@@ -12,7 +12,7 @@ import (
 	"carillon/payload"
 )
 
-// Changes that were handed on as lines are in no mirror: who mirrors later begins with a baseline.
+// Changes that were handed on as lines are in no mirror: a later mirror begins with a baseline.
 func TestMirrorAfterLines(t *testing.T) {
 	t.Parallel()
 	m := newMirrored(t)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// What our own notifier and hub serve has no finding at all: Change Lists with their index, a Resource List, dumps of both,
-// archives of all four, a topic, and the resources.
+// Our own notifier and hub have no finding at all: Change Lists with their index, a Resource List,
+// dumps of both, archives of all four, a topic, and the resources.
 func TestCheckOfOurOwn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -76,7 +76,7 @@ type record struct {
 	First, Last                uint64
 }
 
-// child is a program in a process of its own. What it prints and logs can be waited for.
+// child is a program in a process of its own. Tests can wait for its output and log lines.
 type child struct {
 	t     *testing.T
 	cmd   *exec.Cmd

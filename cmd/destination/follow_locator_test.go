@@ -13,8 +13,8 @@ import (
 	"carillon/payload"
 )
 
-// A Source makes its first Resource List some time after its first event: who follows it finds
-// that, and keeps what was found where the Source cannot be asked.
+// A Source makes its first Resource List some time after its first event: a follower finds that, and
+// keeps it where the Source cannot be asked.
 func TestListsThatAreMadeLater(t *testing.T) {
 	t.Parallel()
 	var made, away atomic.Bool

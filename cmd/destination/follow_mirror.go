@@ -82,10 +82,10 @@ func (b beginning) Baseline(ctx context.Context) (time.Time, error) {
 	return at, err
 }
 
-// byDump takes what the Change Dump has of the changes since the last run, where so many are
-// pending that this is worth it. Then it removes packages that an earlier command has left. What a
-// Change Dump does not bring, the follower reads from the Change List. A mirror that begins with a
-// baseline is left to that: it uses the packages that are there, and removes them.
+// byDump takes the changes since the last run from the Change Dump, where so many are pending that
+// this is worth it. Then it removes packages that an earlier command has left. The follower reads the
+// other changes from the Change List. A mirror that begins with a baseline is left to that: it uses
+// the packages that are there, and removes them.
 func (h *following) byDump(ctx context.Context, m *mirror.Mirror, anew bool) {
 	from, err := h.store.Following().Position(ctx)
 	start, _, _ := h.begin() // Validate has read it

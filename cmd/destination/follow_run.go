@@ -80,7 +80,7 @@ func (h *following) open(ctx context.Context) (err error) {
 	if h.topic = h.Topic; h.Source == "" {
 		h.locator.start = h.Topic
 	}
-	// The store is taken first: what another process has is not disturbed.
+	// The store is taken first: data of another process is not disturbed.
 	if h.store, err = openStore(h.Data, uint64(h.MinFree), h.logger); err != nil {
 		return err
 	}

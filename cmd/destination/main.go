@@ -1,13 +1,12 @@
 // Command destination is the Destination's side of a change notification channel.
 //
-// Without a command it subscribes to a topic and prints each change: what a
-// newcomer runs to see that a Source and a hub work, and what an operator runs to
-// see what a Destination sees. It prints one line when it listens, then one line for
-// each change. With --json every line is an object: the first has the member
-// "ready", changes have "change", content of other kinds has "content".
+// Without a command it subscribes to a topic and prints each change. A newcomer runs it to see that a
+// Source and a hub work, and an operator to see the view of a Destination. It prints one line when it
+// listens, then one line for each change. With --json every line is an object: the first has the
+// member "ready", changes have "change", content of other kinds has "content".
 //
-// destination follow is what people run: it keeps its place, sees what is missing,
-// catches up on it, and hands every change on in order.
+// For daily use there is destination follow: it keeps its place, finds gaps, catches up on them, and
+// hands every change on in order.
 //
 // Logs, gaps in the chain of notifications among them, go to stderr.
 package main

@@ -439,7 +439,7 @@ func TestFollowMirror(t *testing.T) {
 	m.run("audit", 0, "--topic", s.topic, "--trust-host", strings.TrimPrefix(hub.URL, "http://"))
 }
 
-// A datetime in the future does not move the position: what changes next is taken.
+// A datetime in the future does not move the position: the next change is taken.
 func TestIncrementalFuture(t *testing.T) {
 	t.Parallel()
 	m := newMirrored(t)

@@ -36,7 +36,7 @@ type museum struct {
 	contents map[string]string
 	from     time.Time // of the open Change List
 
-	// What the archives and the open Change Dump list.
+	// The entries of the archives and of the open Change Dump.
 	lists, resourceDumps, changes, changeDumps []payload.Part
 	// past is what there was at each moment.
 	past map[time.Time]map[string]string

@@ -15,8 +15,8 @@ const (
 	// takeBatch is how many changes are handed on in one step, and takeBytes about how many bytes.
 	pendingBatch = 1000
 	pendingBytes = 4 << 20
-	// clockSkew is how far a Source's clock may be ahead of this one. What it dates later does not move
-	// the position: all that comes until then would count as taken.
+	// clockSkew is how far a Source's clock may be ahead of this one. A later date does not move the
+	// position: all changes until then would count as taken.
 	clockSkew = follow.DefaultSkew
 )
 

@@ -41,8 +41,8 @@ func newIntake(t *testing.T) (uri string, took <-chan map[string]any) {
 	return s.URL + "/sets/agg/events", events
 }
 
-// What a baseline has taken from packages is published by an aggregator that follows, with its
-// own hash and the way to the origin; and so is what changes then.
+// An aggregator that follows publishes the resources of a baseline from packages, with their own
+// hashes and the links to the origin. It also publishes their later changes.
 func TestPublishAfterBaselineByDump(t *testing.T) {
 	t.Parallel()
 	const files, as = 30, "http://mirror.example/"

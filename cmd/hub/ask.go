@@ -48,7 +48,7 @@ func (f *asking[C]) Validate() error {
 // Help says what the flags do not.
 func (f *asking[C]) Help() string { return help(&f.Command) }
 
-// quiet: what the command has to say are its own lines.
+// quiet: the command's messages are its own lines.
 func (*asking[C]) quiet() {}
 
 func (f *asking[C]) run(ctx context.Context, logger *slog.Logger, stdin io.Reader, stdout, stderr io.Writer) error {

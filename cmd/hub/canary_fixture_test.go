@@ -55,8 +55,8 @@ func (w *canaryFixture) count(what string) int {
 	return w.asked[what]
 }
 
-// callback is the address of a callback that does as its name says. Who knows it can post
-// to it.
+// callback is the address of a callback that does as its name says. Every server that knows it can
+// post to it.
 func (w *canaryFixture) callback(name string) string {
 	return w.URL + "/callback/" + name + "/" + canaryCapability + "?key=" + canaryCapability
 }

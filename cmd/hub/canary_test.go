@@ -97,8 +97,8 @@ func (w *canaryFixture) end(t *testing.T, p *process, how func(*process)) {
 	w.keep("the log", text)
 }
 
-// register makes a Source and takes its token. What shows its token for this once is
-// not looked at.
+// register makes a Source and takes its token. This one output, which shows the token, is not looked
+// at.
 func (w *canaryFixture) register(t *testing.T, store canaryStore) {
 	t.Helper()
 	out, code := w.command(t, append([]string{"source", "add", "somebody", "--topic-prefix", w.URL + "/topic"}, store.flags...)...)

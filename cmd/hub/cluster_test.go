@@ -189,9 +189,8 @@ func (c *cluster) during(f func()) {
 	publishers.Wait()
 }
 
-// publishUntil publishes one notification after the other, through one process
-// after the other, and returns those that were answered 200. What got no such
-// answer is not repeated: it may arrive or not.
+// publishUntil publishes one notification after the other, through one process after the other, and
+// returns those that were answered 200. One without that answer is not repeated: it may arrive or not.
 func (c *cluster) publishUntil(stop <-chan struct{}, topic, publisher int) (acked []string) {
 	for n := 0; ; n++ {
 		select {
@@ -394,8 +393,8 @@ func TestClusterSurvivesAFailover(t *testing.T) {
 	c.check("primary killed")
 }
 
-// TestClusterOnAnEmptiedRedis starts Redis again without its files: what it held is
-// gone, which the hubs say, and they work on with what comes then.
+// TestClusterOnAnEmptiedRedis starts Redis again without its files: its data is gone, which the hubs
+// log, and they work on with later requests.
 func TestClusterOnAnEmptiedRedis(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

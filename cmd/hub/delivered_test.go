@@ -215,7 +215,7 @@ func (w *load) settled(t *testing.T, p *process, id uuid.UUID) {
 	t.Logf("%d deliveries took %s", w.all, time.Since(begun).Round(time.Millisecond))
 }
 
-// sane is how long an answer may take on any machine; what it took is in the log of the test.
+// sane is how long an answer may take on any machine; the log of the test has the real time.
 const sane = 10 * time.Second
 
 // ask asks in every way, and prints what was said and how long it took.

@@ -15,9 +15,8 @@ func fewFiles(files int) []string {
 	return []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, files)}
 }
 
-// TestFewFiles floods hubs that may open few files with connections, callbacks and
-// publications. What they acknowledge they deliver, and when the flood is over all is as
-// before.
+// TestFewFiles floods hubs that may open few files with connections, callbacks and publications. They
+// deliver every acknowledged publication, and when the flood is over all is as before.
 func TestFewFiles(t *testing.T) {
 	for _, files := range []int{64, 128, 256} {
 		t.Run(fmt.Sprint(files), func(t *testing.T) {

@@ -155,7 +155,7 @@ func (f *serveCommand) Validate() error {
 	var all []error
 	refuse := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
 	cfg, err := f.config(slog.New(slog.DiscardHandler))
-	// What means something else in the flags than in a Config is refused here alone.
+	// A value with another meaning in the flags than in a Config is refused here alone.
 	if f.KeepFor != nil && *f.KeepFor < 0 {
 		refuse("--keep-for must be 0 (no bound by age) or more, not %s", *f.KeepFor)
 	} else if cfg.KeepFor > 0 && cfg.KeepFor < f.KeepAtLeast {

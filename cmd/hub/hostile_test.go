@@ -101,8 +101,8 @@ func hostileBound() int64 {
 	return (bytes + bytes/4) * heaviness
 }
 
-// calmNetwork is a hub with one subscriber and no villains: what it needs shows how fast the
-// machine is at that moment.
+// calmNetwork is a hub with one subscriber and no villains: its times show how fast the machine is at
+// that moment.
 type calmNetwork struct {
 	sink *sink
 	hub  string

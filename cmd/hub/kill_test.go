@@ -114,8 +114,8 @@ func publishMarker(t *testing.T, s *sink, hub, marker string) {
 	})
 }
 
-// publishUntil publishes one notification after the other and returns those
-// that were answered 200. What got no answer is not repeated: it may arrive or not.
+// publishUntil publishes one notification after the other and returns those that were answered 200.
+// One without an answer is not repeated: it may arrive or not.
 func publishUntil(stop <-chan struct{}, hub, topic string, publisher int) (acked []string) {
 	for n := 0; ; n++ {
 		select {
@@ -172,7 +172,7 @@ func firstDeliveries(t *testing.T, name string, got []arrival, killed []time.Tim
 			t.Errorf("%s: %q came again under another X-Hub-Notification-Id", name, d.body)
 		}
 		if !slices.ContainsFunc(killed, func(k time.Time) bool {
-			// What the dead hub had sent may be read after its death.
+			// Bytes that the dead hub had sent may be read after its death.
 			since := k.Sub(before.at)
 			return k.Before(d.at) && -diskSlack < since && since < flushInterval+diskSlack
 		}) {

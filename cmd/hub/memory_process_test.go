@@ -22,9 +22,9 @@ const (
 	smallPings = 2
 )
 
-// TestSmallMemory publishes large bodies in parallel to a hub that may take little
-// memory, while it fetches others and delivers to callbacks that hang. Where there is no room
-// it says so; what it acknowledges it delivers, and its memory keeps to the bound.
+// TestSmallMemory publishes large bodies in parallel to a hub with little memory, while it fetches
+// others and delivers to callbacks that hang. Without room it answers so. It delivers every
+// acknowledged publication, and its memory keeps to the bound.
 func TestSmallMemory(t *testing.T) {
 	s := newSink(t)
 	vs := newVillains(t, s, "127.0.0.2")

@@ -60,7 +60,7 @@ func metricOf(f *dto.MetricFamily) metric {
 	return m
 }
 
-// What the table of docs/metrics.md lies between.
+// The lines around the table of docs/metrics.md.
 const (
 	tableBegins = "<!-- The table is what the hub says of itself: CARILLON_WRITE_DOCS=1 go test ./cmd/hub -run TestMetricsAreListed writes it. -->\n"
 	tableEnds   = "<!-- Here it ends. -->\n"

@@ -15,9 +15,9 @@ import (
 	"carillon/topic"
 )
 
-// TestClusterLosesAMaster kills one master of a Redis Cluster under three hubs. It never comes
-// back: its replica takes its place. What the other masters keep never stops, and what it kept
-// goes on soon after the election.
+// TestClusterLosesAMaster kills one master of a Redis Cluster under three hubs. It never comes back:
+// its replica takes its place. The data of the other masters stays in use throughout, and its own data
+// soon after the election.
 func TestClusterLosesAMaster(t *testing.T) {
 	t.Parallel() // it waits, mostly
 	masters, replicas := redistest.ReplicatedCluster(t, "cluster-node-timeout 2000", "cluster-require-full-coverage no")
@@ -48,8 +48,8 @@ func TestClusterLosesAMaster(t *testing.T) {
 	d.check()
 }
 
-// TestClusterWithoutAMaster kills the master with the keys of the store, which has no replica. What
-// the others keep goes on for as long as it is away.
+// TestClusterWithoutAMaster kills the master with the keys of the store, which has no replica. Work on
+// the data of the others goes on for as long as it is away.
 func TestClusterWithoutAMaster(t *testing.T) {
 	t.Parallel() // it waits, mostly
 	masters := redistest.Cluster(t, "cluster-node-timeout 2000", "cluster-require-full-coverage no")

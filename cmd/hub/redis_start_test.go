@@ -102,8 +102,7 @@ func TestStopWhileRedisIsAway(t *testing.T) {
 	}
 }
 
-// What waiting does not mend ends the hub with one line that says what to do, and
-// no password in it.
+// Trouble that waiting does not mend ends the hub with one line that has the remedy, and no password.
 func TestRedisRefusals(t *testing.T) {
 	t.Parallel()
 	const secret = "open-sesame"

@@ -72,8 +72,8 @@ func TestRefusesToStart(t *testing.T) {
 	}
 }
 
-// What a refusal opened is closed again: the next start finds port and
-// directory free.
+// Everything that a refused start opened is closed again: the next start finds port and directory
+// free.
 func TestARefusalLeavesNothingOpen(t *testing.T) {
 	t.Parallel()
 	port, dir := freePort(t), t.TempDir()

@@ -17,8 +17,8 @@ import (
 	"carillon/payload"
 )
 
-// What a hub gave up can be read from its memory, whose address the answer to the request to
-// subscribe has: also by who is not subscribed any more, and after a restart.
+// A notification that a hub gave up can be read from its memory, whose address is in the answer to the
+// subscription request. That also works after the end of the subscription, and after a restart.
 func TestGivenUpIsRemembered(t *testing.T) {
 	t.Run("pebble", func(t *testing.T) { t.Parallel(); givenUpIsRemembered(t, "pebble:"+t.TempDir()) })
 	t.Run("redis", func(t *testing.T) { t.Parallel(); givenUpIsRemembered(t, redistest.Start(t).URL()) })

@@ -100,7 +100,7 @@ func TestKeepNoBound(t *testing.T) {
 	}
 }
 
-// Who keeps notifications for a shorter time than they are retried hears of it at the start.
+// A start warns if notifications are kept for a shorter time than they are retried.
 func TestKeepShorterThanRetriesIsTold(t *testing.T) {
 	t.Parallel()
 	for flag, want := range map[string]int{

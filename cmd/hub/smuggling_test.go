@@ -100,8 +100,8 @@ func TestRequestSmuggling(t *testing.T) {
 	}
 }
 
-// What two readers understand in the same way may be followed by another request,
-// which is answered as such.
+// A request that two readers understand in the same way may be followed by another, which is answered
+// as such.
 func TestRequestsThatAreClear(t *testing.T) {
 	t.Parallel()
 	p := startHub(t, "--listen", "127.0.0.1:0", "--host", "hub", "--host", "other", "--admin", "127.0.0.1:0", "--store", "pebble:"+t.TempDir())

@@ -27,8 +27,8 @@ type soakOutage struct {
 	of *soakSender // the process that suffers it; nil: all do
 }
 
-// freeMethod returns a signature method that no process of a place uses, and neither does
-// the process that was last in a place: what it sent last may be read yet. mu is held.
+// freeMethod returns a signature method that no process of a place uses, and neither does the process
+// that was last in a place: its last requests may be read yet. mu is held.
 func (s *soak) freeMethod() string {
 	free := slices.Clone(signatures)
 	for i := range s.hubs {

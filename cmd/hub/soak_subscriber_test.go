@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// soakSubscriber is one callback for one topic. What changes is guarded by the
-// soak's mu, until the audit.
+// soakSubscriber is one callback for one topic. Fields that change are guarded by the soak's mu, until
+// the audit.
 type soakSubscriber struct {
 	soak        *soak
 	name, topic string

@@ -17,7 +17,7 @@ import (
 	"carillon/subscription"
 )
 
-// What a soak is made of. It goes on until there was enough of everything.
+// The parts of a soak. It goes on until there was enough of everything.
 const (
 	soakKills  = max(20/slowness, 6) // of processes, at least
 	soakFaults = 5000 / slowness     // that failed a call of an engine or a request, at least

@@ -139,7 +139,7 @@ func (f *importCommand) take(
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
 	importer := notifier.Importer{Store: journal, Progress: tell, AllowEmpty: f.AllowEmpty}
-	// What an earlier one has not carried out comes first.
+	// Work that an earlier one has not carried out comes first.
 	earlier, err := journal.ResumeImports(ctx)
 	for _, i := range earlier {
 		err = errors.Join(err, importer.Apply(ctx, i, &notifier.Imported{}))

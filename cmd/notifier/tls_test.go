@@ -40,8 +40,8 @@ func testCertificate(t *testing.T) (cert, key string, client *http.Client) {
 	return cert, key, server.Client()
 }
 
-// Both listeners speak TLS, and the topic says so. What a page in a browser could be made to
-// send to the intake is refused.
+// Both listeners speak TLS, and the topic has an https address. Requests that a browser's page could
+// be made to send to the intake are refused.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key, client := testCertificate(t)

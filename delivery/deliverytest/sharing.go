@@ -52,7 +52,7 @@ func testFairParts(_ *testing.T, w *town) {
 		least := min(len(a.held), len(b.held), len(c.held))
 		return least == 21 && len(a.held)+len(b.held)+len(c.held) == subscription.Shards
 	})
-	// Who need not move stays: no more is lost than the newcomers get.
+	// Processes that need not move stay: no more is lost than the newcomers get.
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if lost := a.lost + b.lost; lost > 32+22 {

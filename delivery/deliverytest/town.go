@@ -48,8 +48,7 @@ type town struct {
 	residents []*resident
 }
 
-// resident is a process that runs, and its Holder. What follows reply is guarded
-// by town.mu.
+// resident is a process that runs, and its Holder. The fields after reply are guarded by town.mu.
 type resident struct {
 	Process
 	town *town

@@ -15,8 +15,8 @@ import (
 	"carillon/delivery/send"
 )
 
-// What one publication makes the hub send to callbacks that have confirmed and refuse
-// it now is what docs/abuse.md says.
+// docs/abuse.md has how much one publication makes the hub send to callbacks that have confirmed and
+// refuse it now.
 func TestAmplificationOfDeliveries(t *testing.T) {
 	text, err := os.ReadFile("../../docs/abuse.md")
 	if err != nil {

@@ -90,7 +90,7 @@ func TestStoredTimesLieAhead(t *testing.T) {
 				}
 			}
 		})
-		// Who fails is given up after as long as it would take, had the clock been right.
+		// A failing callback is given up after as long as with the right clock.
 		s.setAnswer(func(context.Context, *send.Attempt) send.Outcome { return broken })
 		if _, err := e.Append(t.Context(), delivery.Publication{Topic: topic.Parse(topicURL)}, [16]byte{9}, time.Now().Add(years)); err != nil {
 			t.Fatal(err)

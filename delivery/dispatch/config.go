@@ -101,14 +101,12 @@ type Config struct {
 	// up to 5 s more.
 	DrainTimeout time.Duration
 
-	// HandoverTimeout is how long Lost waits for the attempts under way of the
-	// shard, and then for the positions to be saved. Of shards that are lost one
-	// right after the other only the first have that long: once it has passed
-	// since the first Lost, an attempt is waited for no longer than SlowAfter, so
-	// that callbacks which hang do not keep the shards from who is to have
-	// them; and all their saves together have that long, so that an engine which
-	// hangs holds up the end of the process once, and not for every shard. What
-	// is not waited for may come twice. Default 5 s.
+	// HandoverTimeout is how long Lost waits for the attempts under way of the shard, and then for the
+	// positions to be saved. Of shards that are lost one right after the other only the first have that
+	// long. Once it has passed since the first Lost, an attempt is waited for no longer than SlowAfter, so
+	// that callbacks which hang do not keep the shards from their next owners. All their saves together
+	// have that long, so that an engine which hangs holds up the end of the process once, and not for
+	// every shard. An attempt that is not waited for may come twice. Default 5 s.
 	HandoverTimeout time.Duration
 
 	// TrimInterval is how often the logs are trimmed. Default a fifth of

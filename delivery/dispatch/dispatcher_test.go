@@ -445,8 +445,8 @@ func TestPublishOutlivesItsCaller(t *testing.T) {
 	})
 }
 
-// A disk that does not answer has Publish give up in time. What it appends later
-// is delivered, and until then nothing else is begun.
+// A disk that does not answer has Publish give up in time. A late append is delivered, and until then
+// nothing else is begun.
 func TestPublishWhileTheEngineHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}
@@ -577,7 +577,7 @@ func TestLogAway(t *testing.T) {
 	}
 }
 
-// What the log lost is a gap, at once and in the middle.
+// Records that the log lost are a gap, at once and in the middle.
 func TestTrimmedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}

@@ -226,7 +226,7 @@ func TestEarlyAttemptsOfAHost(t *testing.T) {
 	})
 }
 
-// Who could not give a slot back as too many were slow does so when one of them ends.
+// An attempt that could not give its slot back, as too many were slow, does so when one of them ends.
 func TestSlotIsGivenBackWhenThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine()

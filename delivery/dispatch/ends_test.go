@@ -202,8 +202,8 @@ func (l *laggard) wantLoss(behind int) {
 	equal(l.t, "errors", strings.Count(l.logs.String(), "level=ERROR"), 1)
 }
 
-// A server that lost the end of a log lost that of the cursors, too: what this hub
-// knows of the log outlasts the shards.
+// A server that lost the end of a log lost that of the cursors, too: this hub's knowledge of the log
+// outlasts the shards.
 func TestCursorsLoseTheirEndToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLaggard(t, 1)
@@ -239,7 +239,7 @@ func TestCursorsLoseTheirEndToo(t *testing.T) {
 	})
 }
 
-// Who begins after a loss misses nothing.
+// A subscription that begins after a loss misses nothing.
 func TestSubscribeAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLaggard(t, 0)
@@ -294,8 +294,8 @@ func TestNewLifeInTheQueue(t *testing.T) {
 	})
 }
 
-// A cursor proves what was in the log: what its end had is a gap of those who were
-// behind, also for a hub that was not there.
+// A cursor proves that the log was longer: the lost end is a gap of the subscriptions behind it, also
+// for a hub that was not there.
 func TestCursorBeyondTheHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}

@@ -23,7 +23,7 @@ import (
 	"carillon/topic"
 )
 
-// What follows runs on the real engine, in memory.
+// The tests below run on the real engine, in memory.
 
 func openStore(t interface {
 	Fatal(args ...any)

@@ -61,7 +61,7 @@ type entry struct {
 
 // rare is what few entries have.
 type rare struct {
-	// What an entry has no place for as it stands, zero otherwise.
+	// Rare fields of an entry, zero otherwise.
 	topicURL string              // spelled unlike topic.key
 	callback string              // does not begin with the host's name
 	secret   subscription.Secret // the longest allowed

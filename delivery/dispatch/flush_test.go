@@ -148,7 +148,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// What hangs in the engine does not hold up the end, if it keeps to its context.
+// A call that hangs in the engine does not hold up the end, if it keeps to its context.
 func TestEndWhileASaveHangs(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"before the end": time.Second, "at the end": 0} {
 		t.Run(name, func(t *testing.T) {

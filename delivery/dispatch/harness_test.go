@@ -40,7 +40,7 @@ type engine struct {
 	epochs    [subscription.Shards]uint64
 	saves     int
 	reads     int
-	// What fails, as long as it is set.
+	// The calls that fail, as long as they are set.
 	readErr, saveErr, removeErr, appendErr, headErr, trimErr error
 	ended                                                    func(subscription.ID)           // called for each removed subscription
 	removed                                                  func()                          // called after that, mu held

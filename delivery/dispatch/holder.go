@@ -64,7 +64,7 @@ func (h *holder) upsert(sh *shardTable, sub subscription.Subscription) {
 	}
 }
 
-// Several processes may share an engine. What they tell each other arrives here.
+// Several processes may share an engine. Their messages to each other arrive here.
 
 // Lost gives up a shard. No attempt of it starts any more; those under way are
 // waited for, within Config.HandoverTimeout, and what is not saved yet is saved

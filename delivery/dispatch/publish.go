@@ -122,7 +122,7 @@ func (pub *publisher) Head(ctx context.Context, topicURL string) (uint64, error)
 	if t := pub.table.topics[key]; t != nil {
 		pub.schedule.tell(t, head)
 	}
-	// What the log has lost is nothing that comes after its head.
+	// A loss of the log is never behind its head.
 	for _, topics := range []map[string]*followed{pub.table.topics, pub.table.left[0], pub.table.left[1]} {
 		if t := topics[key]; t != nil {
 			head = max(head, t.head)

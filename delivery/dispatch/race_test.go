@@ -2,5 +2,5 @@
 
 package dispatch_test
 
-// idleSubscriptions are fewer here: what one takes is the same.
+// idleSubscriptions are fewer here: each takes the same.
 const idleSubscriptions = 25_000

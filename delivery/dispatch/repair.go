@@ -213,8 +213,8 @@ func (rep *repairs) keeps(sh *shardTable) error {
 	return nil
 }
 
-// markNow marks a shard without waiting for the next round of trimming, wherever that is done. What
-// is trimmed all the same the replay passes over.
+// markNow marks a shard without waiting for the next round of trimming, in whichever process that
+// runs. The replay passes over notifications that are trimmed all the same.
 func (rep *repairs) markNow(ctx context.Context, m retain.Mark) {
 	if rep.marks == nil {
 		return

@@ -106,8 +106,8 @@ func TestRetryNowOfABusyHost(t *testing.T) {
 	})
 }
 
-// A retry by hand that fails leaves the planned attempt where it is, and that one counts as
-// ever. What the callback asks for is heeded.
+// A retry by hand that fails leaves the planned attempt where it is, and that one counts as ever. The
+// callback's Retry-After is heeded.
 func TestRetryNowKeepsThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{}

@@ -195,7 +195,7 @@ func givenUp(t *testing.T, cfg dispatch.Config, published int) *replaying {
 
 var keeping = dispatch.Config{KeepAtLeast: 10_000 * time.Hour, KeepFor: -1}
 
-// What a replay has delivered of a gap is marked, and counts as delivered; the rest does not.
+// The part of a gap that a replay has delivered is marked, and counts as delivered; the rest does not.
 func TestReplayFillsGaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := givenUp(t, keeping, 6)
@@ -260,8 +260,8 @@ func TestReplayAfterRestart(t *testing.T) {
 	})
 }
 
-// What a callback does not take is passed over; two in a row end the replay, and the rest
-// stays a gap.
+// A notification that a callback does not take is passed over; two in a row end the replay, and the
+// rest stays a gap.
 func TestReplayGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := givenUp(t, keeping, 9)

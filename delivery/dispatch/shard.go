@@ -21,8 +21,7 @@ type shardTable struct {
 	leaving bool
 	landed  chan struct{}
 	unsure  bool // entries were passed over as it may be another process's
-	// What keeps it was away when it was to be saved: no attempt starts, and it is saved beside
-	// the others.
+	// Its store was away when it was to be saved: no attempt starts, and it is saved beside the others.
 	away bool
 	// Entries to be saved, and how many outcomes they hold.
 	dirty   []*entry

@@ -141,8 +141,8 @@ func TestKeepBytes(t *testing.T) {
 	})
 }
 
-// What went from a log is delivered from memory all the same where that still has
-// it: it is no gap, and the line does not say that it is one.
+// A notification that went from a log is delivered from memory all the same where that still has it:
+// it is no gap, and the line does not call it one.
 func TestTrimmedButInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEngine(), &attempts{answer: unlessRefuses}

@@ -108,7 +108,7 @@ func TestMarks(t *testing.T) {
 	})
 }
 
-// What others tell of their cursors is up to three intervals old.
+// Marks of other processes are up to three intervals old.
 func TestKeepAtLeastWhereShared(t *testing.T) {
 	e := newEngine()
 	for _, c := range []struct {

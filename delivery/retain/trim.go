@@ -22,8 +22,8 @@ const (
 	roundTimeout = 5 * time.Minute
 	// MarkLife is for how many intervals a mark counts.
 	MarkLife = 3
-	// MaxAhead is how far in the future something may have been accepted, by a clock that is
-	// a little ahead. What lies further has no age that is known.
+	// MaxAhead is how far in the future something may have been accepted, by a clock that is a little
+	// ahead. A notification further ahead has no known age.
 	MaxAhead = time.Minute
 )
 
@@ -68,7 +68,7 @@ type Trimmer struct {
 	// marking is full while a shard is marked: a later look is written later.
 	marking chan struct{}
 
-	// What follows belongs to Round.
+	// The fields below belong to Round.
 	age, size loss // not logged yet
 	told      time.Time
 	since     time.Time          // when it began; zero while it does not

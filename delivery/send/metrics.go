@@ -33,7 +33,7 @@ func (s *HTTPSender) Connections() Connections {
 	}
 }
 
-// What an HTTPSender shows of its connections.
+// Metrics of an HTTPSender's connections.
 var (
 	descConnections = describe(
 		"connections",

@@ -13,8 +13,8 @@ import (
 	"carillon/delivery"
 )
 
-// The other requests of a hub use the connections of deliveries: what verifies a callback
-// opens the connection for the first delivery to it, and both resume one session.
+// The other requests of a hub use the connections of deliveries: the verification of a callback opens
+// the connection for the first delivery to it, and both resume one session.
 func TestTransportSharesConnections(t *testing.T) {
 	versions(t, func(t *testing.T, version uint16) {
 		w := newWorld(t, worldConfig{host: &tls.Config{MaxVersion: version}}, nameA)

@@ -64,8 +64,8 @@ type mac struct {
 	sum  []byte
 }
 
-// of returns the HMAC, good until the next call. The pad is cleared behind it; what the
-// hash made of the key stays in it until then, as the secret itself does elsewhere.
+// of returns the HMAC, good until the next call. The pad is cleared behind it; the hash's form of the
+// key stays in it until then, as the secret itself does elsewhere.
 func (m *mac) of(key string, message []byte) []byte {
 	clear(m.pad)
 	if len(key) > len(m.pad) {

@@ -82,8 +82,7 @@ func TestSignatureForAHost(t *testing.T) {
 	}
 }
 
-// What the attempts on a notification share is the same for each, and kept within a
-// bound.
+// The shared part of the attempts on a notification is the same for each, and kept within a bound.
 func TestSharedWire(t *testing.T) {
 	url, got := signatures(t)
 	s := newSender(t, send.Config{}, outlet(t))

@@ -92,9 +92,8 @@ type Pushed struct {
 	Body        []byte
 }
 
-// Store is the durable memory of a Follower. What a method changed is durable
-// when it returns nil, and whole or not there. Its methods may be called from any
-// goroutine; Advance by one.
+// Store is the durable memory of a Follower. A method's changes are durable when it returns nil, and
+// whole or not there. Its methods may be called from any goroutine; Advance by one.
 type Store interface {
 	// Position is zero at first.
 	Position(ctx context.Context) (Position, error)

@@ -15,7 +15,7 @@ import (
 type Follower struct {
 	*catchup
 
-	// What follows is Run's goroutine's, as the catchup and its handover are.
+	// The fields below belong to Run's goroutine, as the catchup and its handover do.
 	complete time.Time // when it was known last that nothing is missing
 	gap      gap
 	unread   bool // no list could be read, the last time, and that may pass
@@ -49,8 +49,8 @@ func New(cfg Config) (*Follower, error) {
 	}, nil
 }
 
-// Run hands changes on until ctx ends, and returns nil then. What ends it otherwise is
-// ErrGap, where Config has it so. Everything that may pass is tried again, for ever.
+// Run hands changes on until ctx ends, and returns nil then. Only ErrGap ends it otherwise, where
+// Config has it so. Everything that may pass is tried again, for ever.
 func (f *Follower) Run(ctx context.Context) error {
 	err := f.begin(ctx)
 	for err == nil {

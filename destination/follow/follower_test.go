@@ -402,7 +402,7 @@ func TestStoreFails(t *testing.T) {
 	})
 }
 
-// The inbox is bounded; what all others wait for has room.
+// The inbox is bounded; a notification that all others wait for has room.
 func TestInboxFull(t *testing.T) {
 	inWorld(t, func(w *fixture) {
 		w.cfg.Inbox, w.src.memory, w.src.list = 2, nil, nil

@@ -151,8 +151,8 @@ func (f *Follower) baseline(ctx context.Context) error {
 	return f.save(ctx)
 }
 
-// sinceUnknown goes on from a baseline that does not tell its moment: from the first change that the
-// Change Lists have. They are asked until they answer: what they have cannot be made up for later.
+// sinceUnknown goes on from a baseline without a known moment: from the first change that the Change
+// Lists have. They are asked until they answer: their changes cannot be made up for later.
 func (f *Follower) sinceUnknown(ctx context.Context, begun Position) error {
 	f.cfg.Logger.Warn(
 		"the Resource List does not tell its moment (core §10.1: at); going on from the first change that there is",

@@ -18,8 +18,8 @@ type ResourceLists interface {
 	Resources(ctx context.Context, uri string, visit func(payload.Entry) error) (lists.Snapshot, error)
 }
 
-// Listed is a Baseliner that hands every resource of a Source to a Taker, as created. It
-// knows nothing of what was handed on before: what the Source has no more it does not tell.
+// Listed is a Baseliner that hands every resource of a Source to a Taker, as created. It knows nothing
+// of earlier changes: it does not report resources that the Source no longer has.
 type Listed struct {
 	Lists   ResourceLists
 	Handler Handler

@@ -16,8 +16,8 @@ import (
 	"carillon/payload"
 )
 
-// It subscribes while nothing was published yet (the memory answers 404, there is no Change
-// List), is stopped, and returns: what the hub kept for it is handed on.
+// It subscribes while nothing was published yet (the memory answers 404, there is no Change List), is
+// stopped, and returns: the notifications that the hub kept for it are handed on.
 func TestStartNowAndAway(t *testing.T) {
 	inWorld(t, func(w *fixture) {
 		w.src.list = nil

@@ -39,7 +39,7 @@ func TestSameDatetime(t *testing.T) {
 	})
 }
 
-// The same where two notifications meet, and both tell of that moment; what both say is one change.
+// The same where two notifications meet, and both have that moment; equal entries are one change.
 func TestSameDatetimeAtSeam(t *testing.T) {
 	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.list = nil, nil
@@ -231,8 +231,8 @@ func TestOddHasListsLookedAt(t *testing.T) {
 	}
 }
 
-// A list that was begun anew has another change where it says without a datetime what the one
-// before has said; what both push and a list tell is one.
+// A list that was begun anew has another change where it repeats, without a datetime, an entry of the
+// one before. A change that both push and a list have is one.
 func TestUndatedListBegunAnew(t *testing.T) {
 	inWorld(t, func(w *fixture) {
 		w.src.memory, w.src.pushed = nil, false
@@ -272,7 +272,7 @@ func TestUndatedListBegunAnew(t *testing.T) {
 }
 
 // A notification that repeats changes from before its interval (CN §3) undoes no later change of their
-// resource, and nothing of it is handed on twice; what it did not announce before is handed on.
+// resource, and nothing of it is handed on twice; a new change in it is handed on.
 func TestRepeated(t *testing.T) {
 	for name, longAgo := range map[string]time.Duration{"since the start": 0, "before the start": 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -48,9 +48,8 @@ func (p *progress) missed(e *payload.Entry, key string) bool {
 	return !known && p.recent.lacks(e)
 }
 
-// handed notes a change that was handed on, after all that lie before it. What lies
-// beyond limit does not move the position, and is known by its key: all that comes until
-// then would count as past.
+// handed records a change that was handed on, after all that lie before it. A change beyond limit does
+// not move the position, and is known by its key: all changes until then would count as past.
 func (p *progress) handed(e *payload.Entry, key string, limit time.Time) {
 	p.assumed = p.assumed && e.Datetime.IsZero()
 	if !e.Datetime.After(limit) {

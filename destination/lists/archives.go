@@ -22,10 +22,10 @@ type Archived struct {
 	At, Completed, From, Until time.Time
 }
 
-// Archive visits every document that the archive at uri lists, or the archives of the index there,
-// as they stand. capability is that of the archive, such as payload.CapResourceListArchive. What
-// it lists at hosts that are not trusted is left out, and logged. An error of visit ends
-// the reading, and is returned.
+// Archive visits every document that the archive at uri lists, or the archives of the index there, as
+// they stand. capability is that of the archive, such as payload.CapResourceListArchive. Documents at
+// hosts that are not trusted are left out, and logged. An error of visit ends the reading, and is
+// returned.
 func (c *Client) Archive(ctx context.Context, uri, capability string,
 	visit func(Archived) error,
 ) error {
@@ -226,9 +226,8 @@ func (w *walk) findArchive(ctx context.Context) (*url.URL, error) {
 // passing logs an error that will not pass, and returns nil for it.
 func (w *walk) passing(err error) error { return orElse(w.logFinal(err), nil) }
 
-// archivedLists reads the lists of an archive that lie between what was read and l. more: what
-// is still to be read may be in the next document of the archive. An error is not one of the
-// archive's.
+// archivedLists reads the lists of an archive that lie between the part that was read and l. more: the
+// rest may be in the next document of the archive. An error is not one of the archive's.
 func (w *walk) archivedLists(ctx context.Context, d *document, l *list) (more bool, err error) {
 	parts := chronological(d.parts)
 	for i, p := range parts {

@@ -345,8 +345,7 @@ func (w *walk) sibling(ctx context.Context, l *list) (*list, error) {
 	return next, w.logFinal(err)
 }
 
-// logFinal logs an error that will not pass, and returns it: what it kept from being
-// read may not matter.
+// logFinal logs an error that will not pass, and returns it: the unread part may not matter.
 func (w *walk) logFinal(err error) error {
 	if err != nil && final(err) {
 		w.c.cfg.Logger.Warn("what follows a Change List cannot be read", "reason", legible.Cut(err.Error()))

@@ -30,7 +30,7 @@ type document struct {
 	lim     payload.Limits
 	spool   spool
 	entries int
-	// What the datetimes of the entries are: in order, the earliest, the latest.
+	// The datetimes of the entries: whether they are in order, the earliest, the latest.
 	ordered        bool
 	oldest, newest time.Time
 	// before is how many entries, from the first, are proven to lie before since, by a datetime
@@ -104,7 +104,7 @@ func (r *reading) open(ctx context.Context, at *url.URL, want string, since time
 	return d, nil
 }
 
-// survey reads d to its end: what it is, what is odd in it, what its datetimes are.
+// survey reads d to its end: its kind, its oddities, its datetimes.
 func (r *reading) survey(d *document, body io.Reader, want string, since time.Time) error {
 	d.lim = payload.Limits{
 		Bytes:   r.c.cfg.Limits.Bytes,

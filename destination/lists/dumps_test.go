@@ -211,7 +211,7 @@ func TestChangeDump(t *testing.T) {
 	}
 }
 
-// What a Change Dump does not have is not passed over.
+// Changes that a Change Dump lacks are not passed over.
 func TestChangeDumpThatBeginsLater(t *testing.T) {
 	w := newNetwork(t, dumps())
 	c := w.client(lists.Config{})

@@ -1,21 +1,18 @@
-// Package lists reads what a Source serves: its Source Description, Capability
-// Lists, Resource Lists and Change Lists, and the change memory of a hub, which
-// is a Change List too (core §8 to §12). It reads the documents of Resource Dumps
-// and Change Dumps (core §11.1, §13.1), but not their packages, and the archives of
-// all four.
+// Package lists reads the documents of a Source: its Source Description, Capability Lists, Resource
+// Lists and Change Lists, and the change memory of a hub, which is a Change List too (core §8 to §12).
+// It reads the documents of Resource Dumps and Change Dumps (core §11.1, §13.1), but not their
+// packages, and the archives of all four.
 //
-// Every document comes from a stranger. Each is bounded in bytes, entries and
-// depth, an index in parts, a whole reading in documents and in time; an index
-// leads to no other host than those that the caller trusts, and never back to a
-// document that was read already. Documents are put down in a temporary file
-// before the first of their entries is handed on: what breaks off in the middle
+// Every document comes from a stranger. Each is bounded in bytes, entries and depth, an index in
+// parts, a whole reading in documents and in time. An index leads to no other host than those that the
+// caller trusts, and never back to a document that was read already. Documents are put down in a
+// temporary file before the first of their entries is handed on: one that breaks off in the middle
 // hands on nothing.
 //
-// What real Sources do is taken, with a Warning that names the clause: entries out
-// of order, no at, no datetime, several entries of one capability, offsets in
-// datetimes, rs:md before loc.
+// The oddities of real Sources are taken, with a Warning that names the clause: entries out of order,
+// no at, no datetime, several entries of one capability, offsets in datetimes, rs:md before loc.
 //
-// It knows nothing of what becomes of the entries: packages follow and mirror do.
+// Packages follow and mirror use the entries.
 package lists
 
 import (
@@ -74,8 +71,8 @@ type Warning struct {
 	payload.Violation
 }
 
-// Set is what a Source offers for one set of resources: its Capability List
-// (core §9). What it does not offer is empty.
+// Set has a Source's documents for one set of resources: its Capability List (core §9). Missing ones
+// are empty.
 type Set struct {
 	CapabilityList string
 	// Description is the Source Description that it is part of.

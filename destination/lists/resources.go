@@ -93,8 +93,8 @@ func (s *snapshot) read(ctx context.Context, at *url.URL) error {
 	if err := s.still(ctx); err != nil {
 		return err
 	}
-	// The lists together are the set at one moment (core §10.2). What one of them may lack
-	// is what changed since its own, so the earliest counts.
+	// The lists together are the set at one moment (core §10.2). One of them may lack the changes since
+	// its own moment, so the earliest counts.
 	if listed := d.head.AtTime; !listed.IsZero() && (s.At.IsZero() || listed.Before(s.At)) {
 		s.At, s.unknown = listed, false
 	}

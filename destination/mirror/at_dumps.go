@@ -21,8 +21,8 @@ type wanted struct {
 	moment time.Time
 	// missing is how many resources the mirror does not have as they were.
 	missing int64
-	// begun is the moment of the newest Resource Dump before the wanted one. What it lacks changed
-	// since. Without such a dump it is the beginning of time.
+	// begun is the moment of the newest Resource Dump before the wanted one. Resources that it lacks
+	// changed since. Without such a dump it is the beginning of time.
 	begun time.Time
 	// done are the resources that packages had.
 	done seenLocs

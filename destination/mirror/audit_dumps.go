@@ -9,8 +9,8 @@ import (
 	"carillon/payload"
 )
 
-// expectDumped puts the set of a Source without a Resource List into the Ledger: what the manifests
-// of its Resource Dump list, and the changes since, from the Change List or the Change Dump.
+// expectDumped puts the set of a Source without a Resource List into the Ledger: the entries in the
+// manifests of its Resource Dump, and the changes since, from the Change List or the Change Dump.
 func (src *source) expectDumped(ctx context.Context, from Lists, set lists.Set) (Seen, error) {
 	past, is := from.(Past)
 	if !is {

@@ -269,7 +269,7 @@ func TestAudit(t *testing.T) {
 	c.nothingHalf()
 }
 
-// What failed is tried again, as often as was asked for.
+// A failure is tried again, as often as the call asks.
 func TestSettle(t *testing.T) {
 	s := newSource(t)
 	c := newCopies(t, s, nil)

@@ -129,9 +129,9 @@ type Copy struct {
 // Claim is what a Catalog keeps Owner by: the same for two paths that some file system takes for one.
 func (c *Copy) Claim() string { return claimOf(c.Path) }
 
-// Catalog is the durable memory of a mirror. What a method changed is durable when it
-// returns nil, and whole or not there. Its methods may be called from any goroutine;
-// Save for one resource by one at a time. No method keeps what it is given.
+// Catalog is the durable memory of a mirror. A method's changes are durable when it returns nil, and
+// whole or not there. Its methods may be called from any goroutine; Save for one resource by one at a
+// time. No method keeps its arguments.
 type Catalog interface {
 	// Copy is what is known of a resource; ErrNone if nothing is.
 	Copy(ctx context.Context, loc string) (Copy, error)

@@ -135,7 +135,7 @@ func TestOlderThanTheListTells(t *testing.T) {
 	}
 }
 
-// What an incremental by packages has left says nothing of a Resource Dump.
+// The leftovers of an incremental by packages prove nothing of a Resource Dump.
 func TestLeftPackagesOfChanges(t *testing.T) {
 	s := newSource(t)
 	for _, uri := range []string{"/a", "/b", "/c"} {

@@ -99,8 +99,8 @@ func (c *copies) baselineOf(from mirror.Lists, set lists.Set) mirror.Seen {
 	return seen
 }
 
-// A set comes from packages: what the manifest does not have is ignored, and what the package lacks,
-// has too old, or has wrong is fetched.
+// A set comes from packages: members missing from the manifest are ignored, and content that the
+// package lacks, has too old, or has wrong is fetched.
 func TestBaselineByDump(t *testing.T) {
 	const files = 200
 	s := newSource(t)
@@ -161,8 +161,8 @@ func TestBaselineByDump(t *testing.T) {
 	}
 }
 
-// What a package has wrong is fetched by as many requests at a time as everything else, and holds up
-// nothing that packages have.
+// Wrong content of a package is fetched by as many requests at a time as everything else, and holds up
+// no other member.
 func TestSpoiledIsFetchedAtItsHost(t *testing.T) {
 	const perHost = 6
 	s := newSource(t)

@@ -482,7 +482,7 @@ func TestCatalogFails(t *testing.T) {
 	}
 }
 
-// One process at a time has the directory; what it was writing when it was killed is removed.
+// One process at a time has the directory; files that it was writing when it was killed are removed.
 func TestDirectory(t *testing.T) {
 	s := newSource(t)
 	c := newCopies(t, s, nil)
@@ -496,7 +496,7 @@ func TestDirectory(t *testing.T) {
 	c.nothingHalf()
 }
 
-// What failed is tried again while changes are taken.
+// Failures are tried again while changes are taken.
 func TestRun(t *testing.T) {
 	s := newSource(t)
 	c := newCopies(t, s, nil)

@@ -13,8 +13,8 @@ import (
 	"carillon/payload"
 )
 
-// What an origin says of its resource becomes the via link; of other links those stay that are true of a
-// copy (core 14). A via link that is there already is kept as it is (core 14.8, example 33).
+// An origin's description of its resource becomes the via link; of other links those stay that are
+// true of a copy (core 14). A via link that is there already is kept as it is (core 14.8, example 33).
 func TestLinksOfCopies(t *testing.T) {
 	first := payload.Link{
 		Rel: "via", Href: "http://original.test/1", Modified: "2013-01-03T07:00:00Z",

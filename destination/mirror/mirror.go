@@ -60,9 +60,9 @@ func (m *Mirror) Close() error {
 	return nil
 }
 
-// Take implements follow.Taker: of several changes of a resource the last counts; what could not be
-// fetched is recorded, and done with here. An error is trouble of the mirror itself: its disk has no
-// room, its Catalog is away; ErrKept.
+// Take implements follow.Taker. Of several changes of a resource the last counts. A failed fetch is
+// recorded, and done with here. An error is trouble of the mirror itself: its disk has no room, its
+// Catalog is away; ErrKept.
 func (m *Mirror) Handle(ctx context.Context, changes []follow.Change) (done int, err error) {
 	return m.store(ctx, changes, func(*payload.Entry) *packed { return nil })
 }

@@ -20,8 +20,8 @@ func (m *Mirror) LetGo() error {
 	return m.EndDumps() // BaselineAt takes only a part of what packages have
 }
 
-// keepAt notes, before any copy is changed, that the copies are to be those of a moment: what
-// breaks off in the middle is of no moment, and must not be taken for the present.
+// keepAt records, before any copy is changed, that the copies are to be those of a moment. A run that
+// breaks off in the middle leaves no moment, and must not be taken for the present.
 func (m *Mirror) keepAt(ctx context.Context, at time.Time) error {
 	at = at.UTC()
 	m.moment.Store(&at)

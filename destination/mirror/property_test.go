@@ -72,7 +72,7 @@ func TestProperty(t *testing.T) {
 			s.behave(uri, nil)
 		}
 		take(len(described))
-		// What failed is due in an hour: a further change, or a baseline, tries it at once.
+		// A failure is due in an hour: a further change, or a baseline, tries it at once.
 		l := s.list()
 		if len(l.resources) == 0 {
 			l.resources = append(l.resources, s.put("/one", "one").Entry)

@@ -295,7 +295,8 @@ var ErrEmpty = errors.New("the Source lists no resources, while the mirror has c
 
 // Errors of a Baseline that did everything except the deletions: the new content was taken.
 var (
-	// ErrNotWhole: something in the Resource List has no loc. What it does not list was left as is.
+	// ErrNotWhole: something in the Resource List has no loc. Copies missing from the list were left as
+	// they are.
 	ErrNotWhole = errors.New("the Source's Resource List or Resource Dump is not whole: " +
 		"some of what it lists has no loc, or cannot be read")
 	// ErrTooMany: more was to be deleted than Config.MaxDelete. It was recorded (Gone), and no file

@@ -24,9 +24,9 @@ type Item struct {
 // Target is where changes are handed over, and at which addresses the copies are.
 type Target struct{ Intake, Base string }
 
-// Outbox is the durable record of what the intake has and what it is to get. Its engine writes
-// to it within mirror.Catalog.Save, from the first Open on: a Save of a copy that is mirror.Whole,
-// or that forgets one, has the change wait in the same step. What a method changed is durable when it
+// Outbox is the durable record of the intake's state and of its pending changes. Its engine writes to
+// it within mirror.Catalog.Save, from the first Open on: a Save of a copy that is mirror.Whole, or
+// that forgets one, has the change wait in the same step. A method's changes are durable when it
 // returns nil, and whole or not there. Next and Settle are called by one goroutine.
 type Outbox interface {
 	// Open sets where changes are handed over. With another Intake than before it forgets the handed-over

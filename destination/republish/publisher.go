@@ -17,7 +17,7 @@ import (
 type Publisher struct {
 	cfg Config
 
-	// What follows belongs to the goroutine of Run.
+	// The fields below belong to the goroutine of Run.
 	atOnce   int // how many changes are handed over in one request
 	accepted int // since the last line
 	refused  int

@@ -169,7 +169,7 @@ func TestAddressesThatStandForOthers(t *testing.T) {
 			}
 		}
 	}
-	// What a name means is judged the same way.
+	// The address of a name is judged the same way.
 	server := newNameServer(t, zone{"nat64.example.": {typeAAAA: addresses(60, "64:ff9b::7f00:1")}}.answer)
 	named := newDialer(t, egress.Config{AllowNets: prefixes("64:ff9b::/96"), Names: server.names(t)})
 	if _, err := named.DialContext(t.Context(), "tcp", "nat64.example:80"); !errors.Is(err, egress.ErrForbidden) {

@@ -33,9 +33,8 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	return d.dialName(ctx, network, host, port)
 }
 
-// admit judges what of an address can be judged before its name is resolved, which
-// may be elsewhere. What it returns is a name in ASCII or an address as it is written
-// (netip), and a number.
+// admit judges the parts of an address that can be judged before its name is resolved, perhaps
+// elsewhere. It returns a name in ASCII or an address as it is written (netip), and a number.
 func (d *Dialer) admit(address string) (host, port string, err error) {
 	host, port, err = net.SplitHostPort(address)
 	if err != nil {
@@ -207,8 +206,8 @@ func (d *Dialer) proxyAnswer(conn net.Conn, req *http.Request) (proxyResult, err
 	return judgeProxy(resp)
 }
 
-// judgeProxy says what an answer to CONNECT means. What the proxy writes does not
-// go into errors, which may be shown.
+// judgeProxy returns the meaning of an answer to CONNECT. The proxy's text does not go into errors,
+// which may be shown.
 func judgeProxy(resp *http.Response) (proxyResult, error) {
 	status := resp.StatusCode
 	switch {

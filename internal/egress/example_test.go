@@ -27,7 +27,7 @@ func ExampleDialer_CheckURL() {
 	// example.com false bad URL: it must be an absolute URL with the scheme http or https
 }
 
-// Several Dialers share what they know of names. What each may dial stays its own.
+// Several Dialers share their knowledge of names. Each keeps its own rules.
 func ExampleNames() {
 	names, err := egress.NewNames(egress.NamesConfig{TTL: time.Minute}, nil)
 	if err != nil {

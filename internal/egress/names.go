@@ -25,7 +25,7 @@ const (
 	DefaultMaxPerDomain  = 32
 )
 
-// What the answers of a stranger's name server may cost.
+// The bounds on the cost of answers of a stranger's name server.
 const (
 	// maxAddresses is how many addresses of one family are taken from an answer.
 	// No dial lives long enough to try more.

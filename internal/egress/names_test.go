@@ -272,7 +272,7 @@ func TestAskersShareAQuestion(t *testing.T) {
 	})
 }
 
-// Who gives up does so at once; the question goes on for others.
+// A caller that gives up does so at once; the question goes on for others.
 func TestAskerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		zone := zone{"a.example.": {typeA: addresses(60, "192.0.2.1")}}
@@ -459,7 +459,7 @@ func TestQuestionsDisplaceNoNames(t *testing.T) {
 	})
 }
 
-// What needs no name server asks none.
+// An address that needs no name server asks none.
 func TestNobodyIsAsked(t *testing.T) {
 	server := newPipeServer(zone{}.answer)
 	names := newNames(t, egress.NamesConfig{Resolver: server.resolver()})

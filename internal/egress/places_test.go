@@ -47,8 +47,8 @@ func askAll(t *testing.T, names *egress.Names, n, atOnce int, format string) (fa
 	return failures.Load()
 }
 
-// A callback host for each customer, all below one domain: what deliveries ask of
-// a name server that answers is answered, while another domain's never answers.
+// A callback host for each customer, all below one domain. The questions of deliveries go to a name
+// server that answers, while another domain's never does.
 func TestOneBigDomain(t *testing.T) {
 	for _, tt := range []struct {
 		took   time.Duration

@@ -77,7 +77,7 @@ func TestDialName(t *testing.T) {
 	}
 }
 
-// What one Dialer may dial, another may not, although they share what they know.
+// One Dialer may dial an address that another may not, although they share their knowledge.
 func TestRememberedIsStillJudged(t *testing.T) {
 	port := listen(t)
 	server := newNameServer(t, zone{"a.example.": {typeA: addresses(60, "127.0.0.1")}}.answer)

@@ -52,8 +52,8 @@ func (p *Proxy) Warning() string {
 	)
 }
 
-// note notes what came of a connection. What the proxy says of a target is no trouble
-// of its own.
+// note records the outcome of a connection. The proxy's answer about a target is no trouble of its
+// own.
 func (p *Proxy) note(result proxyResult, err error) {
 	t := &p.trouble
 	t.mu.Lock()

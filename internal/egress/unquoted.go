@@ -5,10 +5,10 @@ import "strings"
 // maxError bounds the text of an Unquoted error, bytes.
 const maxError = 300
 
-// Unquoted returns the error of a request without what the peer said. net/http quotes
-// answers that it does not understand, up to the whole header; what a stranger writes has no
-// place in a log, all the less as it may be what he was asked, as the address of a callback that
-// others must not know. It is still the same error to errors.Is and errors.As.
+// Unquoted returns the error of a request without the peer's text. net/http quotes answers that it
+// does not understand, up to the whole header. A stranger's text has no place in a log: it may contain
+// our request, such as the address of a callback that others must not know. It is still the same error
+// to errors.Is and errors.As.
 func Unquoted(err error) error {
 	if err == nil {
 		return nil

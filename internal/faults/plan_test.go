@@ -137,8 +137,8 @@ func TestCalm(t *testing.T) {
 	}
 }
 
-// What the engine says is lost with a call that fails after it, its error too, and
-// comes through otherwise.
+// The engine's answer is lost with a call that fails after it, its error too, and comes through
+// otherwise.
 func TestResults(t *testing.T) {
 	for _, kind := range []faults.Kind{faults.None, faults.After} {
 		sub, err := faults.NewStore(&tape{}, single("store.Get", kind)).Get(t.Context(), subscription.ID{})

@@ -22,8 +22,8 @@ import (
 
 const topicURL = "https://source.example/change/"
 
-// settling is long enough for whatever a request or a notification leads to, with a
-// call that fails: what pauses longest is a subscription whose log could not be read.
+// settling is long enough for all effects of a request or a notification, with a call that fails: the
+// longest pause is that of a subscription whose log could not be read.
 const settling = 8 * time.Second
 
 // rooms are those of a hub that use an engine, on one behind a plan.

@@ -327,7 +327,7 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// What a server sends in place of a response does nothing to those who read the log.
+// A server's text in place of a response does nothing to the readers of the log.
 func TestTextOfStrangers(t *testing.T) {
 	c := fetch.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("malformed: \x1b[31m%s", strings.Repeat("x", 100_000))

@@ -126,8 +126,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// FuzzParse: what the fast parser takes, http.ReadResponse reads in the same way; and
-// it decides as early as there is something to decide.
+// FuzzParse: http.ReadResponse reads each answer that the fast parser takes in the same way; and the
+// parser decides as early as there is something to decide.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		ok204, ok200, ok204 + ok200,

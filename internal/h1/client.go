@@ -2,9 +2,8 @@ package h1
 
 import "context"
 
-// Client keeps connections and makes requests. All its methods may be called from
-// any goroutine. It needs no closing: what it holds ends by itself after
-// IdleTimeout.
+// Client keeps connections and makes requests. All its methods may be called from any goroutine. It
+// needs no closing: its connections end by themselves after IdleTimeout.
 type Client struct{ pool *pool }
 
 // New returns a Client, or an error that says what is wrong with the Config.

@@ -54,7 +54,7 @@ func TestRequestOnTheWire(t *testing.T) {
 	})
 }
 
-// What ends a line would begin another.
+// A character that ends a line would begin another.
 func TestBadFields(t *testing.T) {
 	for _, f := range []h1.Field{
 		{"Link", "a\r\nX: y"},

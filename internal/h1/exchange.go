@@ -306,8 +306,8 @@ func (x *exchange) limit(set func(time.Time) error, within time.Duration) bool {
 	return true
 }
 
-// readOdd reads an answer by way of net/http: what of it was read already, and the
-// rest from the connection.
+// readOdd reads an answer by way of net/http: the part that was read already, and the rest from the
+// connection.
 func (x *exchange) readOdd(cn *conn) error {
 	src := &oddReader{have: x.in[:x.n], nc: cn.nc, left: x.maxHeader}
 	buf := bufio.NewReader(src)

@@ -164,8 +164,7 @@ func TestSessionMemory(t *testing.T) {
 	})
 }
 
-// What a server sends in its handshake beside certificates counts, as it is kept with them, and
-// is bounded.
+// The server's handshake data beside certificates counts, as it is kept with them, and is bounded.
 func TestLargeHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, 0, 0)

@@ -18,8 +18,8 @@ type Message struct {
 // Field is a field of a header.
 type Field struct{ Name, Value string }
 
-// NewMessage makes a Message. The body is kept, not copied, and must not change. It
-// refuses fields that no header can hold: what ends a line would begin another.
+// NewMessage makes a Message. The body is kept, not copied, and must not change. It refuses fields
+// that no header can hold: a line end in one would begin another.
 func NewMessage(body []byte, fields ...Field) (*Message, error) {
 	m := &Message{body: body}
 	for _, f := range fields {

@@ -41,7 +41,7 @@ func (r *oddReader) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// readFinal reads the head of the final answer. What follows it has no bound here.
+// readFinal reads the head of the final answer. The rest has no bound here.
 func (r *oddReader) readFinal(buf *bufio.Reader, req *http.Request) (*http.Response, error) {
 	for range maxInterim + 1 {
 		resp, err := http.ReadResponse(buf, req)

@@ -49,8 +49,8 @@ func (p *place) compute(t *testing.T, cfg *h1.Config, slots int, so time.Duratio
 	}
 }
 
-// What a host waits for our own processors is given back to all its requests, also to those that
-// use the connection that another one opens then.
+// The time that a host waits for our own processors is given back to all its requests, also to those
+// that use the connection that another one opens then.
 func TestAllInLineHaveTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, 0, 300*ms)

@@ -61,7 +61,7 @@ func TestAwaitStore(t *testing.T) {
 	})
 }
 
-// What waiting does not mend comes back; the end of the context does not.
+// Trouble that waiting does not mend comes back; the end of the context does not.
 func TestAwaitStoreInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refused := errors.New("the format is another")

@@ -77,7 +77,7 @@ func TestHolderFailure(t *testing.T) {
 	}
 }
 
-// TestHolderSure: what the engine sets is what every worker goes by, and what is counted.
+// TestHolderSure: every worker goes by the engine's time, which is counted too.
 func TestHolderSure(t *testing.T) {
 	t.Parallel()
 	surety := &subscription.Surety{}

@@ -170,7 +170,7 @@ func (h *House) open(hooks Hooks) (err error) {
 	return h.register()
 }
 
-// forget drops passwords, which nothing needs any more: who looks at a House must not see them.
+// forget drops passwords, which nothing needs any more: a look at a House must not show them.
 func (h *House) forget() {
 	h.cfg.Store, h.cfg.RedisPassword, h.cfg.Proxy = h.cfg.Engine().Shown(), "", ""
 }

@@ -56,7 +56,7 @@ func TestPartsFit(t *testing.T) {
 	}
 }
 
-// What nothing else needs is for connections that go out: there is no other bound on them.
+// The rest is for connections that go out: there is no other bound on them.
 func TestConnectionsByFiles(t *testing.T) {
 	t.Parallel()
 	for files, least := range map[int]int{

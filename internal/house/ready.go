@@ -72,7 +72,7 @@ func (r *readiness) deliveriesReady(context.Context) error {
 	fair, joined := r.store.Fair()
 	held, until := r.holder.counts()
 	if joined && held >= fair {
-		// From now on: what it takes over from another is loaded beside its work.
+		// From now on: shards taken over from another are loaded beside its work.
 		r.loaded.Store(true)
 	}
 	switch {

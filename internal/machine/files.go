@@ -84,8 +84,8 @@ func ExposedDirectory(flag, dir string) (warnings []string) {
 	return warnings
 }
 
-// othersMay are the rights to a directory that a warning is due to: everybody writes to it. Who
-// lists it learns nothing, as the files have mode 0600.
+// othersMay are the rights to a directory that a warning is due to: every user may write to it. A
+// listing shows nothing secret, as the files have mode 0600.
 const othersMay = 0o002
 
 // othersEnter is the right of everybody to reach what is in a directory.

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Gzip reports whether Accept-Encoding accepts gzip (RFC 9110 §12.5.3). What the header says of
-// gzip by name counts more than what it says of "*".
+// Gzip reports whether Accept-Encoding accepts gzip (RFC 9110 §12.5.3). An entry for gzip by name
+// counts more than one for "*".
 func Gzip(header http.Header) bool {
 	accepted := false
 	for item := range items(header.Values("Accept-Encoding")) {

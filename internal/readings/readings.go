@@ -17,9 +17,8 @@ import (
 type Config struct {
 	All, PerClient int           // how many there may be, and how many of one client
 	Undisturbed    time.Duration // a reading that takes longer may be cut off for another
-	// Rooms is the memory that Hold takes from: what a reading holds, it holds of each. Share
-	// is how many bytes one client may hold, if that is more than one body. Both are for
-	// readings that hold memory.
+	// Rooms is the memory that Hold takes from: a reading holds its bytes in each. Share is how many bytes
+	// one client may hold, if that is more than one body. Both are for readings that hold memory.
 	Rooms []*bodies.Room
 	Share int64
 	// Full is the error of a request for which there is no place or memory, ClientFull that

@@ -29,7 +29,7 @@ type process struct {
 	ended chan struct{} // closed when it has ended and was waited for
 }
 
-// launch starts the program. What it prints goes to a file in dir.
+// launch starts the program. Its output goes to a file in dir.
 func launch(dir string, args ...string) (*process, error) {
 	name := filepath.Join(dir, "output.log")
 	log, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

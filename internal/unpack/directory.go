@@ -132,8 +132,8 @@ func findEnd(tail []byte) (int, error) {
 	return found, nil
 }
 
-// end64 reads the end record of Zip64, which the locator leads to. What the plain record says
-// besides must be the same.
+// end64 reads the end record of Zip64, which the locator leads to. The other values of the plain
+// record must be the same.
 func end64(r io.ReaderAt, position int64, locator []byte, plain directory) (directory, int64, error) {
 	at := little.Uint64(locator[8:])
 	position -= locator64Length

@@ -78,8 +78,8 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// check returns ErrBomb where so many bytes unpacked from so many are too many. what and name say of
-// what; name may be empty.
+// check returns ErrBomb where so many bytes unpacked from so many are too many. what and name describe
+// the content; name may be empty.
 func (l *Limits) check(what, name string, size, packed, most int64) error {
 	long := size > most
 	if !long && (size <= ratioFloor || size/int64(l.Ratio) <= packed) {

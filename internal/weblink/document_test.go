@@ -135,7 +135,7 @@ func TestFromDocumentBroken(t *testing.T) {
 	}
 }
 
-// What an entity is declared to be never reaches a link.
+// The value of a declared entity never reaches a link.
 func TestFromDocumentExpandsNoEntities(t *testing.T) {
 	body := `<!DOCTYPE feed [<!ENTITY h "http://evil.example/"><!ENTITY f SYSTEM "file:///etc/passwd">]>
 		<feed xmlns="http://www.w3.org/2005/Atom"><link rel="hub" href="&h;"/><link rel="self" href="http://e/?&f;"/></feed>`
@@ -148,7 +148,7 @@ func TestFromDocumentExpandsNoEntities(t *testing.T) {
 	}
 }
 
-// What lies beyond the bound is not read, and does not spoil what was found.
+// Links beyond the bound are not read, and do not spoil the ones before.
 func TestFromDocumentBounded(t *testing.T) {
 	for contentType, parts := range map[string][2]string{
 		"application/atom+xml": {`<feed xmlns="http://www.w3.org/2005/Atom"><link rel="hub" href="http://h/"/>`, `<x y="z"></x>`},

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// mostLoaded bounds what a Loaded keeps. What one document says of itself is some MB at most.
+// mostLoaded bounds the memory of a Loaded. The facts of one document are some MB at most.
 const mostLoaded = 16
 
 // Loaded keeps what was read of archived documents, those used last, as they never change. The zero

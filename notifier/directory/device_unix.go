@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// openNonblock: what became a pipe meanwhile does not hold up who opens it.
+// openNonblock: a file that became a pipe meanwhile does not hold up its opening.
 const openNonblock = syscall.O_NONBLOCK
 
 // deviceOf returns the file system of a file.

@@ -78,8 +78,8 @@ func New(ctx context.Context, cfg Config) (*Directory, error) {
 	return d, nil
 }
 
-// Run announces what the directory has and gets until ctx ends. What it has not
-// announced then is found at the next start. It returns nil.
+// Run announces the files of the directory, and their changes, until ctx ends. The next start finds
+// the rest. It returns nil.
 func (d *Directory) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	d.startWatching(ctx, g)

@@ -129,8 +129,8 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// TestDirectories: what appears with a directory is created, what goes with it is deleted, and a
-// directory that moved is watched by its new name.
+// TestDirectories: files that appear with a directory are created, and those that go with it are
+// deleted. A directory that moved is watched by its new name.
 func TestDirectories(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.write("stays", "x")
@@ -372,8 +372,8 @@ func TestEventWithoutProof(t *testing.T) {
 	})
 }
 
-// TestLostEvents: what the system could not tell is found by a scan at once; without it
-// by the next one.
+// TestLostEvents: a scan at once finds changes that the system could not report; without it the next
+// one does.
 func TestLostEvents(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.write("a", "1")
@@ -476,8 +476,8 @@ func TestJournalAway(t *testing.T) {
 	})
 }
 
-// TestChangesWhileAnnounced: what happens to a file while its last change is not yet in
-// the journal is announced after it, without a rescan.
+// TestChangesWhileAnnounced: a change of a file while its last one is not yet in the journal is
+// announced after it, without a rescan.
 func TestChangesWhileAnnounced(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.write("a", "1")

@@ -9,8 +9,7 @@ import (
 	"carillon/internal/await"
 )
 
-// maxPending is how many files may wait until they rest, each with its name. What
-// comes beyond is found by a scan.
+// maxPending is how many files may wait until they rest, each with its name. A scan finds the rest.
 const maxPending = 1 << 16
 
 // queue has the files on their way to the examiners: a file waits until it rests, and is
@@ -34,7 +33,7 @@ type queue struct {
 type wait struct {
 	due  time.Time
 	gone bool // the system said that it was removed, and nothing since
-	// touched: what it has may have changed, even if its size and time are as they were.
+	// touched: its content may have changed, even if its size and time are as they were.
 	touched bool
 	looked  bool // size and modified are what they were a Settle before due
 	size    int64

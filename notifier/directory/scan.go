@@ -92,9 +92,8 @@ func (d *Directory) untilNext(ctx context.Context, again, pause time.Duration) {
 	}
 }
 
-// scan compares the whole directory with what the set has, once: both in the order of
-// their URIs. What differs is examined, which holds it up: so what the store keeps for
-// the reading is kept for that long.
+// scan compares the whole directory with the set, once: both in the order of their URIs. Files that
+// differ are examined, which holds it up: so the store keeps its snapshot for that long.
 func (d *Directory) scan(ctx context.Context) error {
 	root, info, err := openRoot(d.cfg.Dir)
 	if err != nil {

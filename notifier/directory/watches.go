@@ -57,8 +57,8 @@ func (w *watches) begin(another bool) {
 	w.scans++
 }
 
-// end is the end of a complete scan: what it has not seen is not watched any more. It returns
-// how many directories are.
+// end is the end of a complete scan: unseen directories are not watched any more. It returns how many
+// directories are.
 func (w *watches) end() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

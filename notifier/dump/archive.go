@@ -78,8 +78,8 @@ func (s *site) serveArchived(
 	return send(s.d.cfg.Notifier, w, r, g.File(n), &g.Packages[n-1], suffix == "xml")
 }
 
-// archivedDocument is the document of an archived dump. That of changes is complete: what follows is
-// another.
+// archivedDocument is the document of an archived dump. That of changes is complete: later changes are
+// in another.
 func (g *generation) archivedDocument(one notifier.ArchivedFiles) notifier.Entries {
 	head := g.resourceHead(one.Links)
 	if g.Kind == Changes {

@@ -168,8 +168,8 @@ func (a *archived) wantDump(at payload.Entry, capability string) {
 	}
 }
 
-// TestArchivedDumpIsReadOnce: what an archived dump says of itself is read from the disk once, not
-// for each request for it or for one of its packages.
+// TestArchivedDumpIsReadOnce: the facts of an archived dump are read from the disk once, not for each
+// request for it or for one of its packages.
 func TestArchivedDumpIsReadOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -144,7 +144,7 @@ func TestDeletedBeforeItsListIsPacked(t *testing.T) {
 	}
 }
 
-// A part that lacks most of its content waits for it, and not for ever: what follows would wait too.
+// A part that lacks most of its content waits for it, and not for ever: the next parts would wait too.
 func TestChangeDumpWaitsForContentOnlySoLong(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64

@@ -68,7 +68,7 @@ type Content struct {
 	io.ReadCloser
 	// Size is how many bytes it has; -1 where that is not known yet.
 	Size int64
-	// Type, LastMod and Encoding describe it as in an entry. Empty: what the set has.
+	// Type, LastMod and Encoding describe it as in an entry. Empty: those of the set.
 	Type, LastMod, Encoding string
 	// Own: the Source knows that this is the resource as it is now, for any earlier description. A file
 	// is; the answer of a server must match its description.

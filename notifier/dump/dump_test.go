@@ -45,7 +45,8 @@ func (w *world) same(got, want map[string]string) {
 	}
 }
 
-// What a set has is in the packages byte for byte: the empty, the large, and what has an odd name.
+// The content of a set is in the packages byte for byte: the empty, the large, and files with odd
+// names.
 func TestResourceDump(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, notifier.Config{}, dump.Config{})

@@ -29,7 +29,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Content by GET: what a server sends is packed if it is what the set has, then or now.
+// Content by GET: a server's answer is packed if it matches the set, then or now.
 func TestFetched(t *testing.T) {
 	t.Parallel()
 	var asked, moods atomic.Int64

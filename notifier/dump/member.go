@@ -114,7 +114,7 @@ func (p *packer) packOnce(ctx context.Context, e *payload.Entry) (it *item, err 
 	var now payload.Entry
 	var known bool
 	if !content.Own {
-		// What the set has now counts where the resource has changed since the snapshot.
+		// The set's present description counts where the resource has changed since the snapshot.
 		if now, known, err = p.current(ctx, e.Loc); err != nil {
 			return nil, err
 		}
@@ -185,7 +185,7 @@ func differs(e *payload.Entry, told []digests.Digest, size int64, h *digests.Has
 	return leftOut(Differs, true, "it has %d bytes, and the set has a length of %s", size, e.Length)
 }
 
-// describe returns what a package says of content: what the set has where that is true of it, else
+// describe returns the description of content in a package: the set's where that is true of it, else
 // its own hash, length and time.
 func describe(e *payload.Entry, c *Content, size int64, told []digests.Digest, h *digests.Hashing) payload.Entry {
 	d := *e

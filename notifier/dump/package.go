@@ -111,8 +111,8 @@ func (w *packageWriter) open() error {
 // empty reports whether nothing is in the package yet.
 func (w *packageWriter) empty() bool { return w.listed == 0 }
 
-// fits reports whether there is room for an entry of the manifest, and for the member if there is
-// one. What the manifest takes when it is packed is bounded by what it takes before.
+// fits reports whether there is room for an entry of the manifest, and for the member if there is one.
+// The packed size of the manifest is bounded by its size before.
 func (w *packageWriter) fits(entry []byte, m *member) bool {
 	manifest := w.manifest.size + int64(len(entry)) + fixedBytes
 	if w.listed == w.entries || manifest > payload.MaxBytes {

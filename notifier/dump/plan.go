@@ -18,8 +18,8 @@ import (
 	"carillon/payload"
 )
 
-// A plan is what a generation will have: the snapshot of a set, or the events of a Change List, in
-// a file. What a killed process has not packed is packed from there.
+// A plan lists the content of a future generation: the snapshot of a set, or the events of a Change
+// List, in a file. The part that a killed process has not packed is packed from there.
 const (
 	planName    = "plan"
 	planInfo    = "plan.json" // its presence says that the plan is whole

@@ -22,7 +22,7 @@ type Progress struct {
 	Earlier bool `json:"earlier,omitempty"`
 }
 
-// progress is the Progress of what is being made of a set.
+// progress returns the Progress of a set's dumps.
 type progress struct {
 	mu   sync.Mutex
 	kind Kind     // guarded by mu; empty: nothing is being made

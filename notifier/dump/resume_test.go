@@ -54,7 +54,7 @@ func TestResumed(t *testing.T) {
 				finished++
 			}
 		}
-		// What a process leaves that is killed.
+		// The leftovers of a killed process.
 		making, err := filepath.Glob(filepath.Join(w.dir, "default", "resource", "*.making"))
 		if err != nil || len(making) != 1 {
 			t.Fatalf("%v, %v", making, err)

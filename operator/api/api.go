@@ -12,7 +12,7 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// apiRoot is where the API begins. What changes what stands is another version.
+// apiRoot is where the API begins. An incompatible change gets another version.
 const apiRoot = "/api/v1"
 
 // Bounds of the API.

@@ -76,7 +76,7 @@ func (q *query) topic(required bool) string {
 	return q.url("topic", "it is the URL of the topic")
 }
 
-// url is a URL that must be there; what says what it is.
+// url is a URL that must be there; what names its kind.
 func (q *query) url(name, what string) string {
 	text := q.values.Get(name)
 	if wrong := checkURL(text, what); wrong != "" {
@@ -122,7 +122,7 @@ func (q *query) number(name string, most uint64) uint64 {
 	return n
 }
 
-// maxSeq is the largest sequence number: what an int64 holds, which no log comes near.
+// maxSeq is the largest sequence number: the largest int64, which no log comes near.
 const maxSeq = 1<<63 - 1
 
 func (q *query) seq(name string) delivery.Seq { return delivery.Seq(q.number(name, maxSeq)) }

@@ -103,7 +103,7 @@ func (a *Auth) judge(r *http.Request) verdict {
 }
 
 // try compares a token. The right one is welcome however many wrong ones came from the same address:
-// who shares it with a guesser, on one machine or behind one proxy, is not shut out.
+// an operator who shares it with a guesser, on one machine or behind one proxy, is not shut out.
 func (a *Auth) try(r *http.Request, token string) verdict {
 	if a.ours(token) {
 		return welcome

@@ -91,8 +91,8 @@ func (call *Call) say(text json.RawMessage, err error, format string, args ...an
 	})
 }
 
-// printJSON prints an answer so that people can read it, too. What would do something to a
-// terminal is escaped, which is the same JSON: such characters are in its strings alone.
+// printJSON prints an answer so that people can read it, too. Control characters are escaped, which is
+// the same JSON: they are in its strings alone.
 func printJSON(stdout io.Writer, text json.RawMessage) error {
 	var b bytes.Buffer
 	if err := json.Indent(&b, bytes.TrimSpace(text), "", "  "); err != nil {

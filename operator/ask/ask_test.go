@@ -26,7 +26,7 @@ func callTo(listener string, out io.Writer) ask.Call {
 	}
 }
 
-// What another answers does nothing to the terminal, and forges no line.
+// Another program's answer does nothing to the terminal, and forges no line.
 func TestAnswersAreLegible(t *testing.T) {
 	const evil = "bad \x1b]0;OWNED\a \u009b31m\nhub: forged"
 	list, err := json.Marshal(

@@ -45,7 +45,7 @@ type Client struct {
 	close    func() error
 }
 
-// Refused is an answer that is an error, in one legible line: who answers may be no hub.
+// Refused is an answer that is an error, in one legible line: the server may be no hub.
 type Refused struct {
 	Status int
 	text   string

@@ -9,8 +9,7 @@ import (
 	"carillon/operator"
 )
 
-// errorPage is an error as a page shows it: what it is, in which words it came, and what
-// to do.
+// errorPage is an error as a page shows it: its kind, its own words, and the remedy.
 type errorPage struct {
 	Status int
 	Title  string

@@ -189,7 +189,7 @@ func TestEveryPageIsSound(t *testing.T) {
 	inspect(t, "nowhere", get(t, h, "/"+url.PathEscape(hostile)))
 }
 
-// What a stranger named is on the page, as text.
+// A stranger's name is on the page, as text.
 func TestHostileTextIsShown(t *testing.T) {
 	rec := get(t, pages(newFixture()), "/topic?topic="+url.QueryEscape(hostileTopic))
 	root, err := html.Parse(rec.Body)

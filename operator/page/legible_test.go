@@ -10,7 +10,7 @@ import (
 	"carillon/operator/page"
 )
 
-// What strangers wrote does nothing to the text around it, and forms post it as it is.
+// Texts of strangers do nothing to the text around them, and forms post them unchanged.
 func TestForeignTextOnThePage(t *testing.T) {
 	const foreign = "https://evil.example/\u202egpj.\u009b2J\u2066x"
 	d := newFixture()

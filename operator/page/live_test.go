@@ -86,8 +86,7 @@ func TestLiveOverview(t *testing.T) {
 	}
 }
 
-// What a listener hears arrives as parts of a page, and the test callback ends with the
-// client.
+// The deliveries of a listener arrive as parts of a page, and the test callback ends with the client.
 func TestLiveListening(t *testing.T) {
 	d := newFixture()
 	origin, _ := streaming(t, d, time.Millisecond)

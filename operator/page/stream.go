@@ -44,8 +44,8 @@ func (p *renderer) open(w http.ResponseWriter, r *http.Request) (*stream, error)
 	return s, nil
 }
 
-// feed sends the parts of a page that produce makes, until it returns or the client goes, and says
-// that this is all. It returns after produce did: what that began has ended by then.
+// feed sends the parts of a page that produce makes, until it returns or the client goes, and marks
+// the last one. It returns after produce did: everything that produce began has ended by then.
 func (p *renderer) feed(
 	w http.ResponseWriter, r *http.Request, produce func(ctx context.Context, send func([]byte) bool),
 ) error {

@@ -129,7 +129,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// What there is not stays nil.
+// A missing part stays nil.
 func TestNoMarks(t *testing.T) {
 	calls, err := measured.NewCalls(nil)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"carillon/topic"
 )
 
-// TestAppendSeesWhatElseChanged: what an append remembers of its topic is not what
-// a trim or a restore has made of it, nor what another store's was.
+// TestAppendSeesWhatElseChanged: the state that an append remembers of its topic follows every trim
+// and restore, and is not that of another store.
 func TestAppendSeesWhatElseChanged(t *testing.T) {
 	disk := vfs.NewMem()
 	first := openOn(t, disk)

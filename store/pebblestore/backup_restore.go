@@ -159,7 +159,7 @@ func (r *restoring) begin(info BackupInfo) error {
 			"the backup needs %d bytes, and %d must stay free: the disk has %d", info.Bytes, r.space.min, free,
 		)
 	}
-	// What it says need not be kept; that it was there must be.
+	// Its content need not be kept; its presence must be.
 	return r.write(backupHead, io.MultiReader())
 }
 

@@ -357,8 +357,8 @@ func TestRestoreIntoADirectoryInUse(t *testing.T) {
 	}
 }
 
-// One backup at a time, none with little room on the disk, and none goes on when the
-// room becomes little; what a process that was killed has left is gone with the next.
+// One backup at a time, none with little room on the disk, and none goes on when the room becomes
+// little. The next one removes the leftovers of a killed process.
 func TestBackupLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := vfs.NewMem()

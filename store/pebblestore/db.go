@@ -222,7 +222,7 @@ func (db *DB) topicLock(t topicID) *stripe { return &db.topics[stripeOf(t)] }
 
 func stripeOf(t topicID) int { return int(t[0]) % topicStripes }
 
-// locks are several locks as one. Who holds some of them waits for no lower one.
+// locks are several locks as one. A holder of some waits for no lower one.
 type locks []sync.Locker
 
 // Lock takes them in their order.

@@ -8,8 +8,8 @@ import (
 // destinationLayout is a Destination's. Earlier layouts were never released.
 func destinationLayout() layout { return layout{kind: "carillon destination", version: 3} }
 
-// Keys of a Destination's store, in the same manner as those of a hub. What follows it
-// has 50 to 57, what mirrors it 58 to 5f.
+// Keys of a Destination's store, in the same manner as those of a hub. Followers have 50 to 57,
+// mirrors 58 to 5f.
 //
 //	50                     the position, with the keys at it
 //	51 from until id       a notification of the inbox: how many bytes it has

@@ -192,8 +192,8 @@ func breaks() map[string]func(op errorfs.Op) bool {
 // breaks.
 const brokenDiskEnv = "PEBBLESTORE_TEST_BROKEN_DISK"
 
-// TestBrokenDiskEndsTheProcess breaks the disk of a second process, which must
-// end with status 1 and one line. What it acknowledged is there afterwards.
+// TestBrokenDiskEndsTheProcess breaks the disk of a second process, which must end with status 1 and
+// one line. Its acknowledged changes are there afterwards.
 func TestBrokenDiskEndsTheProcess(t *testing.T) {
 	if how, dir, ok := strings.Cut(os.Getenv(brokenDiskEnv), ":"); ok {
 		appendUntilBroken(t, breaks()[how], dir)

@@ -18,8 +18,8 @@ const (
 	reportInterval = 10 * time.Second
 )
 
-// engineLog brings Pebble's log lines to the operator: what it chats about at
-// debug level, trouble now and then, and what it cannot survive to fail.
+// engineLog brings Pebble's log lines to the operator: chatter at debug level, trouble now and then,
+// and failures that it cannot survive.
 type engineLog struct {
 	log  *slog.Logger
 	fail func(error) error
@@ -73,8 +73,8 @@ func (e *engine) failHere(err error) error {
 // listener hears of the events that an operator should know.
 func listener(log pebble.Logger) *pebble.EventListener {
 	return &pebble.EventListener{
-		// A bad block costs the records in it: what reads it passes them
-		// over. But compactions of its table fail from now on.
+		// A bad block costs the records in it: readers pass them over. But compactions of its table fail from
+		// now on.
 		DataCorruption: func(info pebble.DataCorruptionInfo) { log.Errorf("%v", info) },
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			log.Infof("writes wait for the engine: %s", info.Reason)

@@ -191,9 +191,8 @@ func (i *journalImport) Seal(ctx context.Context) (pending bool, err error) {
 	return pending, nil
 }
 
-// Apply implements notifier.ResourceImport. What differs is found without the lock, and looked
-// at again under it; where it is cut short, and done again, what was applied does not differ
-// any more.
+// Apply implements notifier.ResourceImport. Differences are found without the lock, and looked at
+// again under it. Where it is cut short, and done again, applied ones do not differ any more.
 func (i *journalImport) Apply(ctx context.Context, now time.Time) (notifier.Differences, bool, error) {
 	done, more, err := i.apply(ctx, now)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"carillon/store/pebblestore"
 )
 
-// TestJournalRefuses: what another layout, or damage, has made.
+// TestJournalRefuses journals of another layout, and damaged ones.
 func TestJournalRefuses(t *testing.T) {
 	for name, row := range map[string]struct {
 		key, value string

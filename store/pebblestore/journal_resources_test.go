@@ -34,9 +34,9 @@ func TestJournalResourcesCrashed(t *testing.T) {
 	})
 }
 
-// TestJournalResourcesCrashes loses power at random moments, with a random part of what was
-// not synced, while events come and snapshots are imported: what a set has stays what
-// its events add up to, and a snapshot that was sealed is carried out.
+// TestJournalResourcesCrashes loses power at random moments, with a random part of the writes without
+// a sync, while events come and snapshots are imported. The resources of a set stay the sum of its
+// events, and a sealed snapshot is carried out.
 func TestJournalResourcesCrashes(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -11,11 +11,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Pebble takes the first bad chunk of its newest write-ahead log, and of its manifest,
-// for the end: that is what a crash in the middle of a write leaves. It sees that
-// there was more only from blocks of 32 KiB that follow. So one bit that changed
-// on the disk would cost everything behind it in its block, unseen. What follows
-// looks at the rest of that block too, before Pebble opens anything.
+// Pebble takes the first bad chunk of its newest write-ahead log, and of its manifest, for the end, as
+// a crash in the middle of a write leaves it. It sees that there was more only from blocks of 32 KiB
+// that follow. So one bit that changed on the disk would cost everything behind it in its block,
+// unseen. The code below looks at the rest of that block too, before Pebble opens anything.
 
 // A log is blocks of chunks: 4 bytes of sum, 2 of length, 1 of kind, and then, by kind,
 // nothing (1 to 4: the manifest), 4 bytes of the log's number (5 to 8), or these and 8

@@ -22,8 +22,7 @@ const (
 	ScratchSuffix = ".scratch"
 )
 
-// unfinished is in a directory while a backup is put into it. What else is there is a
-// part.
+// unfinished is in a directory while a backup is put into it. The other files there are a part.
 const unfinished = "restore.unfinished"
 
 // last is the newest name of the kind: the one with the greatest number, which is not

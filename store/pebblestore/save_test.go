@@ -96,7 +96,7 @@ func TestSaveOverDamage(t *testing.T) {
 	}
 }
 
-// TestSaveOfWhatIsGone: what a Save remembers of a subscription goes with it.
+// TestSaveOfWhatIsGone: the remembered position of a subscription goes with it.
 func TestSaveOfWhatIsGone(t *testing.T) {
 	db := openOn(t, vfs.NewMem())
 	m := restoredMember(0)

@@ -12,8 +12,8 @@ import (
 	"carillon/subscription"
 )
 
-// TestStartLeavesTheCache: what a start reads of every subscription does not stay in
-// memory, but what is read later does.
+// TestStartLeavesTheCache: the records of all subscriptions that a start reads do not stay in memory,
+// but later reads do.
 func TestStartLeavesTheCache(t *testing.T) {
 	const many, little = 40_000 / slowness, 4 << 20 / slowness
 	cfg := pebblestore.Config{Dir: "store", FS: vfs.NewMem()}

@@ -67,8 +67,8 @@ func newClient(u *URL, process string) redis.UniversalClient {
 	return client
 }
 
-// hush keeps the client from writing to standard error: what it has to say comes
-// back as errors, too. It has one logger for the whole process.
+// hush keeps the client from writing to standard error: its messages come back as errors, too. It has
+// one logger for the whole process.
 var hush = sync.OnceFunc(func() { redis.SetLogger(mute{}) })
 
 type mute struct{}
@@ -132,7 +132,7 @@ type steady struct {
 	unanswered       atomic.Int64 // bytes written since something was read
 }
 
-// writeChunk is how much is written at once: what counts as progress.
+// writeChunk is how many bytes are written at once: each chunk counts as progress.
 const writeChunk = 128 << 10
 
 // moving is the limit of one direction's; it is used by one goroutine at a time, as go-redis does.

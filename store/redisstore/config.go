@@ -42,9 +42,9 @@ type Config struct {
 	// MaxBody is the greatest body of a notification, in bytes, that the
 	// server's limits must admit (proto-max-bulk-len). 0: not checked.
 	MaxBody int64
-	// Replicas is by how many replicas a change must have been received before
-	// it counts as made (WAIT); where too few answer in time, the call is
-	// ErrUnavailable. Not with Cluster. Default: what the URL says, or none.
+	// Replicas is how many replicas must have received a change before it counts as made (WAIT); where too
+	// few answer in time, the call is ErrUnavailable. Not with Cluster. Default: the value in the URL, or
+	// none.
 	Replicas int
 	// AllowEviction lets Ready accept a server that removes keys when its memory is full (maxmemory-policy
 	// other than noeviction), and acknowledged data with them.

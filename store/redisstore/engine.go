@@ -73,9 +73,9 @@ func classify(err error) class {
 	return defect
 }
 
-// failed turns trouble with the server into ErrUnavailable, and leaves the end of
-// the caller's own context as it is. What no state of a server explains is a
-// defect of a script or of this package: it is logged, once each.
+// failed turns trouble with the server into ErrUnavailable, and leaves the end of the caller's own
+// context as it is. An error that no state of a server explains is a defect of a script or of this
+// package: it is logged, once each.
 func (e *engine) failed(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, subscription.ErrUnavailable) {
 		return err

@@ -209,7 +209,7 @@ func TestRestartsAreNotSeenByTheNextCall(t *testing.T) {
 	must(t, submit(t, w.db)) // the connection that the server has closed is not used
 }
 
-// TestADefectIsTold: what no state of a server explains is in the log, once, and counted.
+// TestADefectIsTold: an error that no state of a server explains is in the log, once, and counted.
 func TestADefectIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -237,8 +237,8 @@ carillon_redis_errors_total{class="script"} 3
 `), "carillon_redis_errors_total"))
 }
 
-// TestMemoryIsFull: what would grow is refused before anything is written, and what
-// settles or ends goes on.
+// TestMemoryIsFull: changes that would grow are refused before anything is written, and those that
+// settle or end go on.
 func TestMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)

@@ -377,8 +377,8 @@ func TestLeasesWhileMemoryIsFull(t *testing.T) {
 	waitParts(t, map[*keeper]int{k: 32, another: 32})
 }
 
-// Who ends keeps its shards until it has finished with them, however long that
-// takes, and gives each up as soon as it has.
+// A process that ends keeps its shards until it has finished with them, however long that takes, and
+// gives each up as soon as it has.
 func TestSlowEnd(t *testing.T) {
 	t.Parallel()
 	const takeover = 2 * time.Second // so that a renews in time on a slow machine

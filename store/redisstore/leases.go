@@ -134,7 +134,7 @@ const (
 	release
 )
 
-// What renewScript answers.
+// The answers of renewScript.
 const (
 	leaseLost   int64 = 0
 	leaseKept   int64 = 1
@@ -181,9 +181,9 @@ func (r *round) add(a ask) { r.answers = append(r.answers, answer{ask: a}) }
 // errSlower is of a server of a Cluster that did not answer though another did.
 var errSlower = fmt.Errorf("%w: a server is silent, others answer", delivery.ErrPartAway)
 
-// exchange asks everything, in one round trip to each server, and fills in the answers. Once one
-// server has answered the others have so long as patience: what one asks of a server
-// that hangs must not keep those waiting whose shards are elsewhere.
+// exchange sends all questions, in one round trip to each server, and fills in the answers. Once one
+// server has answered the others have so long as patience: a server that hangs must not keep the
+// shards of others waiting.
 func (e *engine) exchange(ctx context.Context, answers []answer, patience time.Duration) []answer {
 	groups := e.byServer(ctx, answers)
 	if len(groups) == 1 {

@@ -459,7 +459,7 @@ func TestEntriesOfBefore(t *testing.T) {
 	if got := bytesOf(t, w.db, topicURL); got != 0 {
 		t.Errorf("nothing takes %d bytes", got)
 	}
-	// What another program has written there does no harm.
+	// Records of another program there do no harm.
 	w.server.Do(t, "HSET", head, "bytes", "many")
 	publish(t, w.db, topicURL, 4)
 	if got := bytesOf(t, w.db, topicURL); got != one {

@@ -21,7 +21,7 @@ func TestWarningWhileMemoryIsFull(t *testing.T) {
 	for n := range 2 {
 		wantError(t, db.Subscriptions().Submit(t.Context(), request(n)), subscription.ErrUnavailable)
 	}
-	// What only reads, and what frees, is let in and proves nothing.
+	// Commands that only read, and those that free, are let in and prove nothing.
 	ready(t, db)
 	wantWarnings(t, db, "the memory of Redis is full")
 	if n := strings.Count(log.String(), "is full"); n != 1 {

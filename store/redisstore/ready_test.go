@@ -104,7 +104,7 @@ func TestReadyWarnsOfWhatIsNotDurable(t *testing.T) {
 	}
 }
 
-// What a server is set to while hubs work on it is warned of, also where a start would be
+// A setting changed on a server while hubs work on it causes a warning, also where a start would be
 // refused.
 func TestReadyWarnsOfAServerThatIsUnfitByNow(t *testing.T) {
 	t.Parallel()

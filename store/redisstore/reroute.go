@@ -57,8 +57,8 @@ func (r *reroute) next() bool {
 	return r.running
 }
 
-// readTopology asks the nodes, one after the other in any order, until one answers. What
-// it answers counts from then on; where none does, what was known stays.
+// readTopology asks the nodes, one after the other in any order, until one answers. Its answer counts
+// from then on; without one, the known topology stays.
 func readTopology(client *redis.ClusterClient) {
 	ctx, cancel := context.WithTimeout(context.Background(), rerouteTime)
 	defer cancel()

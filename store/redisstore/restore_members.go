@@ -20,8 +20,8 @@ func (db *DB) Restore() *Restore { return &Restore{db} }
 // restoreStep is how many records go in one round trip.
 const restoreStep = 500
 
-// Empty reports whether no subscription, request, log, ping or Source is kept. Who owns the
-// shards, and what the store is called, do not count.
+// Empty reports whether no subscription, request, log, ping or Source is kept. The owners of the
+// shards, and the name of the store, do not count.
 func (r *Restore) Empty(ctx context.Context) (bool, error) {
 	e := r.db.engine
 	if err := ctx.Err(); err != nil {

@@ -13,9 +13,9 @@ const (
 	scanHash = "hscan"
 )
 
-// scan gives a set or a hash in parts of about count elements, those that are there from
-// the beginning to the end once each. What it keeps meanwhile are their names, as the
-// server may come past one twice. An error is the last that comes.
+// scan gives a set or a hash in parts of about count elements, those that are there from the beginning
+// to the end once each. It keeps their names meanwhile, as the server may come past one twice. An
+// error is the last that comes.
 func (e *engine) scan(ctx context.Context, command, key string, count int) iter.Seq2[[]string, error] {
 	width := 1
 	if command == scanHash {

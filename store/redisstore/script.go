@@ -17,8 +17,7 @@ type script struct {
 	name   string
 	source string
 	lua    *redis.Script
-	// changes: what it did must have reached as many replicas as the
-	// configuration asks for.
+	// changes: its effect must have reached as many replicas as the configuration asks for.
 	changes bool
 	grows   bool // the server refuses it while its memory is full
 }

@@ -65,7 +65,7 @@ func TestReadyAfterAKill(t *testing.T) {
 	ready(t, w.db)
 }
 
-// Who embeds the store can tell this refusal from others.
+// A program that embeds the store can distinguish this refusal from others.
 func TestReadyNamesThePolicy(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t)

@@ -385,7 +385,7 @@ func (s *Subscriptions) expired(
 	ctx context.Context, shard subscription.Shard, from string, now time.Time, count int,
 ) (expired []subscription.Subscription, last string, more bool, err error) {
 	e := s.db.engine
-	// What expires now is in the range: an entry goes on behind the instant.
+	// An entry that expires now is in the range: it goes on behind the instant.
 	value, err := e.run(ctx, expiredScript, []string{e.keys.leases(shard), e.keys.subs(shard)},
 		from, sortable(now)+"g", count)
 	if err != nil {

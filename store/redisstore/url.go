@@ -360,5 +360,5 @@ func (u *URL) String() string { return u.redacted }
 // GoString is Redacted, so that no password is shown by accident.
 func (u *URL) GoString() string { return u.redacted }
 
-// MarshalText is Redacted: what a log in JSON shows.
+// MarshalText is Redacted, for logs in JSON.
 func (u *URL) MarshalText() ([]byte, error) { return []byte(u.redacted), nil }

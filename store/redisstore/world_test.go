@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 // world is a store on a server that can crash.
 type world struct {
 	server *redistest.Server
-	// cfg opens the store; what a test changes counts from the next open on.
+	// cfg opens the store; a test's changes count from the next open on.
 	cfg redisstore.Config
 	db  *redisstore.DB
 }
@@ -99,8 +99,8 @@ func (w *world) reopen(t testing.TB) {
 	w.db = w.open(t)
 }
 
-// crash kills the server, starts it again on its files and opens the store anew,
-// as another process does; what it was is left as a dead process leaves it.
+// crash kills the server, starts it again on its files and opens the store anew, as another process
+// does; the former one is left as a dead process leaves it.
 func (w *world) crash(t testing.TB) {
 	t.Helper()
 	w.server.Kill(t)

@@ -22,7 +22,7 @@ type Fault struct {
 	Persisted bool
 }
 
-// Faulty is a Store of which one changing call fails. What reads goes through.
+// Faulty is a Store of which one changing call fails. Reading calls go through.
 type Faulty struct {
 	subscription.Store
 	fault Fault

@@ -56,8 +56,8 @@ func find(ctx context.Context, root, only string, keep bool) (targets []target, 
 	if err != nil {
 		return nil, clean, err
 	}
-	// The fuzzer sees what an input reaches in the code of the module, as by -fuzz it would
-	// in that of everybody: what others wrote need not be built anew, and is not searched.
+	// The fuzzer sees the effects of an input in the code of the module. With -fuzz it would see those in
+	// all code: packages of others need not be built anew, and are not searched.
 	visible := "-gcflags=" + module + "/...=-d=libfuzzer"
 	list, err := output(ctx, root, "go", "list", "-f", "{{.ImportPath}}\t{{.Dir}}", "./...")
 	if err != nil {

@@ -153,8 +153,8 @@ func spoken(name string, chosen *kong.Context, err error) string {
 	return node.FullPath()
 }
 
-// joinNegatives joins a flag and the negative number that follows it, which would
-// be taken for a flag else: who judges the value can say what is wrong with it.
+// joinNegatives joins a flag and the negative number that follows it, which would be taken for a flag
+// else: the judge of the value can then name its fault.
 func joinNegatives(args []string) (joined []string) {
 	for i, arg := range args {
 		last := len(joined) - 1
@@ -192,8 +192,8 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	return kong.DefaultHelpPrinter(options, ctx)
 }
 
-// describe is a flag's help: what it is for, its default where the name of the
-// flag does not show it, and its environment variable.
+// describe is a flag's help: its purpose, its default where the name of the flag does not show it, and
+// its environment variable.
 func describe(value *kong.Value) string {
 	help := value.Help
 	if value.HasDefault && value.Default != "" && value.Flag != nil && value.Flag.PlaceHolder != "" {

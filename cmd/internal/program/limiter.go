@@ -15,9 +15,9 @@ import (
 // Bounds on the connections of a listener.
 const (
 	maxConnections = 16_384
-	// What one client may have of them, an IPv4 address or an IPv6 network of 64
-	// bits: an eighth; and what the IPv6 network of 48 bits around it may, which a provider
-	// may give to one customer: a quarter. So one line cannot lock all others out.
+	// The share of one client, an IPv4 address or an IPv6 network of 64 bits, is an eighth. The share of
+	// the IPv6 network of 48 bits around it, which a provider may give to one customer, is a quarter. So
+	// one line cannot lock all others out.
 	clientShare  = 8
 	networkShare = 4
 	// silence is how long a body may have sent nothing when its connection is cut because

@@ -23,8 +23,8 @@ type Endpoint struct {
 	// Most bounds the connections that it has open at a time, from 8 to 16,384. 0: half of
 	// the files that the process may open.
 	Most int
-	// Operators: it is for the operator's own people and systems, and not for the
-	// world. What only browsers that were tricked would ask is refused (ownOnly).
+	// Operators: it is for the operator's own people and systems, and not for the world. Requests that
+	// only tricked browsers would send are refused (ownOnly).
 	Operators bool
 	// Finish bounds how long a server that stops waits for the requests that it has begun to
 	// answer. 0: DrainWithin.

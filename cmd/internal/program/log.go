@@ -53,7 +53,7 @@ func (l *LogLevel) Level() slog.Level { return l.level.Level() }
 // Get returns the name of the level: debug, info, warn or error.
 func (l *LogLevel) Get() string { return strings.ToLower(l.level.Level().String()) }
 
-// Set takes the name of a level. Who calls it says so in the log.
+// Set takes the name of a level. The caller logs the change.
 func (l *LogLevel) Set(name string) error {
 	var level Level
 	if err := level.UnmarshalText([]byte(name)); err != nil {
@@ -72,8 +72,8 @@ func Logger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(escaping{w}, options))
 }
 
-// escaping writes lines of JSON without anything that does something to a terminal: who reads a log
-// uses one. The text handler quotes such things itself.
+// escaping writes lines of JSON without anything that does something to a terminal, in which logs are
+// read. The text handler quotes such things itself.
 type escaping struct{ io.Writer }
 
 func (e escaping) Write(line []byte) (int, error) {

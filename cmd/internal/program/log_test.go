@@ -11,7 +11,7 @@ import (
 	"carillon/cmd/internal/program"
 )
 
-// Who reads the log need not know that a bare number would be nanoseconds.
+// A reader of the log need not know that a bare number would be nanoseconds.
 func TestDurationsInTheLog(t *testing.T) {
 	var log bytes.Buffer
 	program.Logger(&log, program.NewLogLevel("")).Info("tried again", "every", 90*time.Second)
@@ -45,7 +45,7 @@ func TestLogLevel(t *testing.T) {
 	}
 }
 
-// What strangers wrote does nothing to the terminal of who reads the log, and is the same JSON.
+// Texts of strangers do nothing to the terminal of the log's reader, and are the same JSON.
 func TestForeignTextInTheLog(t *testing.T) {
 	const foreign = "a\x1b[2J\u009b2J\u202eb"
 	var log bytes.Buffer

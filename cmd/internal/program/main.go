@@ -21,10 +21,10 @@ const StopWithin = 28 * time.Second
 // Run is the body of a command: it returns the exit status. It ends when ctx does.
 type Run func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 
-// Main runs a command until it ends by itself or by SIGINT or SIGTERM, and
-// returns its exit status. After a signal it waits StopWithin, then gives up on
-// what hangs and returns 0. A second signal ends the drain, if there is one (see Drain), and
-// else the process at once. What the process makes is for its user only: secrets are in it.
+// Main runs a command until it ends by itself or by SIGINT or SIGTERM, and returns its exit status.
+// After a signal it waits StopWithin, then gives up hanging work and returns 0. A second signal ends
+// the drain, if there is one (see Drain), and else the process at once. Files that the process makes
+// are for its user only: secrets are in them.
 func Main(run Run) int {
 	machine.OwnFilesOnly()
 	signals := make(chan os.Signal, 1)
@@ -72,8 +72,8 @@ func signalSelf(s os.Signal) error {
 	return self.Signal(s)
 }
 
-// Fail prints the one line that says why a command cannot go on, and returns
-// the exit status for it. What would do something to a terminal is escaped: errors repeat what strangers say.
+// Fail prints the one line with the reason why a command cannot go on, and returns the exit status for
+// it. Control characters are escaped: errors repeat texts of strangers.
 func Fail(stderr io.Writer, name string, err error) int {
 	line := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	var b strings.Builder

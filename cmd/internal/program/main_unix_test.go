@@ -14,8 +14,7 @@ import (
 	"carillon/cmd/internal/program"
 )
 
-// TestOwnFilesOnly: what a program makes is for its user only, whatever it was
-// started with.
+// TestOwnFilesOnly: files of a program are for its user only, for any umask at its start.
 func TestOwnFilesOnly(t *testing.T) {
 	before := syscall.Umask(0o022)
 	defer syscall.Umask(before)

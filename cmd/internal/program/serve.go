@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Limits of every server: what a client may cost. A handler may set other
-// deadlines for a request. See also conn.Write, limiter and decision 23.
+// Limits of every server on the cost of a client. A handler may set other deadlines for a request. See
+// also conn.Write, limiter and decision 23.
 const (
 	readHeaderTimeout = 10 * time.Second // a client that trickles its header, or its handshake
 	readTimeout       = time.Minute      // a client that trickles its body, where the handler sets no deadlines of its own

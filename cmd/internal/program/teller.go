@@ -59,7 +59,7 @@ func (t *Teller) Tell(line, message string, attributes ...any) {
 	t.logger.Info(message, attributes...)
 }
 
-// End takes the line away: what follows says what became of it.
+// End takes the line away: the next line has the outcome.
 func (t *Teller) End() {
 	if t.screen != nil {
 		t.screen.Show("")

@@ -82,7 +82,7 @@ func TestTLSForAnotherURL(t *testing.T) {
 	}
 }
 
-// What works, but not for long or not as it should, is a warning.
+// A certificate that works, but not for long or not as it should, is a warning.
 func TestTLSWarnsAtTheStart(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, test := range map[string]struct {

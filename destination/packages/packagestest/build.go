@@ -16,7 +16,7 @@ type Package struct {
 	t        testing.TB
 	manifest []byte
 	files    []file
-	// Edit, where it is set, changes the manifest that was made; what it makes empty is left out.
+	// Edit, where it is set, changes the manifest that was made; an emptied part is left out.
 	Edit func(manifest string) string
 }
 

@@ -206,7 +206,7 @@ func inFlight(w *fixture) {
 	w.next("updated a.test/a 1")
 }
 
-// What the intake refuses is set aside: until the copy changes, or the outbox is opened.
+// A change that the intake refuses is set aside: until the copy changes, or the outbox is opened.
 func refused(w *fixture) {
 	w.open(there)
 	w.save(copyOf("a", 1))
