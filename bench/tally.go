@@ -26,7 +26,7 @@ type tally struct {
 
 func (t *tally) holding() bool { return t.holds.Load() != nil }
 
-// timed notes the way of a body that bears a stamp.
+// timed records the way of a body that bears a stamp.
 func (t *tally) timed(body []byte) {
 	at, burst, ok := readStamp(body)
 	if !ok {

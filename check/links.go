@@ -8,7 +8,7 @@ import (
 	"carillon/payload"
 )
 
-// linkJudge says what is wrong between a lead and its target. The target was answered with 200;
+// linkJudge reports the fault between a lead and its target. The target was answered with 200;
 // where it is no document at all, that was reported of it.
 type linkJudge struct{ evidence }
 

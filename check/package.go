@@ -154,7 +154,7 @@ func (pr *packageReader) readManifest(m *document, from io.Reader, l *lead) (bit
 	return bits, err
 }
 
-// addBitstreams notes what an entry of a manifest says of bitstreams: of the resource, and of
+// addBitstreams records what an entry of a manifest says of bitstreams: of the resource, and of
 // patches (core 14.4).
 func addBitstreams(m *document, e *payload.Entry, bits *[]bitstream) {
 	if len(*bits) >= maxBitstreams {

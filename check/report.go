@@ -120,7 +120,7 @@ const limits = "limits"
 // maxNotes is how many notes say that something was not looked at.
 const maxNotes = 100
 
-// leftOut notes that something was not looked at, once for each about.
+// leftOut records that something was not looked at, once for each about.
 func (rep *reporter) leftOut(about string, at place, what, mend string) {
 	rep.sum.Complete = false
 	if rep.told[about] || len(rep.told) >= maxNotes {
@@ -133,7 +133,7 @@ func (rep *reporter) leftOut(about string, at place, what, mend string) {
 	})
 }
 
-// limited notes that something was not looked at, if err says so.
+// limited records that something was not looked at, if err says so.
 func (rep *reporter) limited(err error, at place, to *url.URL) bool {
 	switch {
 	case errors.Is(err, errNotAllowed):

@@ -123,7 +123,7 @@ func (w *walk) read(ctx context.Context, d *document, a *answer, l *lead) {
 }
 
 // stopped reports whether a limit, or Config.Allow, has kept the walk from the target, and
-// notes that.
+// records that.
 func (w *walk) stopped(l *lead, d *document) bool {
 	if d.err == nil {
 		return false

@@ -43,7 +43,7 @@ type Gap struct {
 	Replayed time.Time
 }
 
-// GapReason says why a stretch was passed over.
+// GapReason gives the reason why a stretch was passed over.
 type GapReason uint8
 
 // The reasons for a gap. The numbers are stored and never change.
@@ -168,7 +168,7 @@ type Shards interface {
 // methods may be called from any goroutine; trouble with the engine itself is wrapped as
 // ErrUnavailable.
 type Marks interface {
-	// Mark notes the lowest saved cursor of every topic, by key, that has
+	// Mark records the lowest saved cursor of every topic, by key, that has
 	// subscriptions in the shard; it takes the place of what was noted for
 	// the shard before. Under an old epoch it is a *FencedError.
 	Mark(ctx context.Context, t Tenure, lowest map[string]Seq) error

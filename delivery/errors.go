@@ -48,7 +48,7 @@ type HeadsError struct {
 	Err    error // of one of them
 }
 
-// Error says why.
+// Error gives the reason why.
 func (e *HeadsError) Error() string { return e.Err.Error() }
 
 // Unwrap makes errors.Is(err, ErrPartAway) true.
@@ -61,7 +61,7 @@ type SaveError struct {
 	Err    error // of one of them
 }
 
-// Error says why.
+// Error gives the reason why.
 func (e *SaveError) Error() string { return e.Err.Error() }
 
 // Unwrap makes errors.Is(err, ErrPartAway) true.

@@ -77,7 +77,7 @@ type Summary struct {
 	Bytes       int64 // of the body
 }
 
-// Receipt says what became of a publication.
+// Receipt gives the outcome of a publication.
 type Receipt struct {
 	ID  uuid.UUID
 	Seq Seq
@@ -204,7 +204,7 @@ type Ping struct {
 // share an engine the one that owns subscription.TopicShard of a topic fetches it. All methods may be
 // called from any goroutine; trouble with the engine itself is wrapped as ErrUnavailable.
 type Pings interface {
-	// Ping notes that the topics have changed, all or none, and is durable
+	// Ping records that the topics have changed, all or none, and is durable
 	// when it returns nil. A topic that waits already is noted once, with a
 	// Count that has risen. A Count never returns, also after Fetched. The
 	// pings as noted come back, in the order given.

@@ -248,7 +248,7 @@ func TestNeverVerified(t *testing.T) {
 }
 
 // TestLateVerification: the hub verifies when we have stopped waiting for it.
-// Before the wait for a verification is over, the log says why it may not come, with the callback's address
+// Before the wait for a verification is over, the log gives the reason why it may not come, with the callback's address
 // and not its secret name.
 func TestVerificationAwaited(t *testing.T) {
 	for base, hint := range map[string]string{

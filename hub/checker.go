@@ -47,7 +47,7 @@ type Checker struct {
 
 var _ subscription.Validator = (*Checker)(nil)
 
-// NewChecker returns a Checker, or an error that says what is wrong with the
+// NewChecker returns a Checker, or an error that reports the faults of the
 // Config. The logger and the registerer may be nil.
 func NewChecker(
 	cfg Config, transport http.RoundTripper, logger *slog.Logger, reg prometheus.Registerer,

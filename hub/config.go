@@ -180,7 +180,7 @@ type Config struct {
 	// first. Default 65,536.
 	Clients int
 
-	// AnswerRate is how many times a second a registered Source may ask what became of its
+	// AnswerRate is how many times a second a registered Source may ask the outcome of its
 	// notifications, and AnswerBurst how many times at once: 429 beyond. Default 10 and 100.
 	AnswerRate  int
 	AnswerBurst int
@@ -202,7 +202,7 @@ type Config struct {
 	OwnCallbacks string
 }
 
-// Validate says what is wrong with the Config, defaults applied.
+// Validate reports the faults of the Config, defaults applied.
 func (c Config) Validate() error {
 	if err := validHubURL(c.URL); err != nil {
 		return err

@@ -41,7 +41,7 @@ type Hub struct {
 	page     page
 	bodies   *bodies.Room
 	clients  *clients
-	answers  *sourceAnswers // nil: Sources cannot ask what became of notifications
+	answers  *sourceAnswers // nil: Sources cannot ask the outcome of notifications
 	memory   *memory
 	closing  atomic.Bool
 	nonce    string                     // of SelfAddress
@@ -163,7 +163,7 @@ func readError(err error) error {
 	return &requestError{http.StatusBadRequest, "The body could not be read to its end.", err}
 }
 
-// checkAddress says what is wrong with a topic or callback that came in the
+// checkAddress reports the faults of a topic or callback that came in the
 // parameter, as far as it can be said at once.
 func (h *Hub) checkAddress(name, raw string) error {
 	if len(raw) > h.cfg.MaxURL {

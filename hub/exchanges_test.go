@@ -17,7 +17,7 @@ import (
 )
 
 // TestExchanges plays the exchanges of testdata/exchanges against a real server,
-// byte for byte. A file holds a comment (#) that says why, then parts, each
+// byte for byte. A file holds a comment (#) that gives the reason why, then parts, each
 // begun by a line "--- request" or "--- response". {hub}, {topics} and {id}
 // stand for the hub URL, the topic server and the id of a notification; with
 // |escaped they are percent-encoded. Host and Content-Length are added to a

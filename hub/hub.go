@@ -16,7 +16,7 @@ import (
 	"carillon/subscription"
 )
 
-// New returns a Hub, or an error that says what is wrong with the Config. The
+// New returns a Hub, or an error that reports the faults of the Config. The
 // logger and the registerer may be nil.
 func New(cfg Config, parts Parts, logger *slog.Logger, reg prometheus.Registerer) (*Hub, error) {
 	if err := cfg.Validate(); err != nil {

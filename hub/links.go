@@ -26,7 +26,7 @@ func namesHub(links []weblink.Link, hub string) bool {
 }
 
 // relayed returns the further links of a publication as they go into a Link
-// header, without the relations that the hub sets itself. An error says why it
+// header, without the relations that the hub sets itself. An error gives the reason why it
 // stopped before the last of them.
 func (c Config) relayed(links []weblink.Link) (values []string, err error) {
 	size := 0

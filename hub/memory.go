@@ -109,7 +109,7 @@ func (m *memory) parse(raw string) (memoryWish, error) {
 	return wish, nil
 }
 
-// remembered notes what came of a reading of the change memory.
+// remembered records the outcome of a reading of the change memory.
 func (m *metrics) remembered(err error) {
 	result := readFailed
 	gone := (*goneError)(nil)

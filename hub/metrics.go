@@ -172,7 +172,7 @@ func newMetrics(reg prometheus.Registerer, waiting, reading func() int) (*metric
 			func() float64 { return float64(waiting()) }))
 }
 
-// answered notes a request of a kind that is answered with a status.
+// answered records a request of a kind that is answered with a status.
 func (m *metrics) answered(kind string, status int, began time.Time) {
 	m.requests.WithLabelValues(kind, statusLabel(status)).Inc()
 	if seconds := m.seconds[kind]; seconds != nil {

@@ -35,7 +35,7 @@ func (p *pace) turn(at topic.Address) error {
 	return nil
 }
 
-// note keeps what came of asking a topic.
+// note keeps the outcome of asking a topic.
 func (p *pace) note(at topic.Address, err error) {
 	site := topic.Site(at.String())
 	p.mu.Lock()

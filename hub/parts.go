@@ -85,14 +85,14 @@ type Sources interface {
 	Authenticate(ctx context.Context, token registered.Token) (*registered.Grant, error)
 }
 
-// Answers reports what became of notifications.
+// Answers reports the outcome of notifications.
 type Answers interface {
 	// Answer returns ErrNoNotification where the topic's log has no notification of the ID, and
 	// delivery.ErrUnavailable where the log cannot be read.
 	Answer(ctx context.Context, topic string, id uuid.UUID) (Answer, error)
 }
 
-// Answer is what became of a notification, over the subscriptions that there are now and
+// Answer is the outcome of a notification, over the subscriptions that there are now and
 // that began before it. Subscribers = Delivered + Pending + GivenUp + Trimmed.
 type Answer struct {
 	ID          uuid.UUID    `json:"id"`

@@ -30,7 +30,7 @@ type Verifier struct {
 
 var _ subscription.Confirmer = (*Verifier)(nil)
 
-// NewVerifier returns a Verifier, or an error that says what is wrong with the
+// NewVerifier returns a Verifier, or an error that reports the faults of the
 // Config. The registerer may be nil.
 func NewVerifier(cfg Config, transport http.RoundTripper, reg prometheus.Registerer) (*Verifier, error) {
 	if err := cfg.Validate(); err != nil {

@@ -102,7 +102,7 @@ func (w *watch) look(ctx context.Context, key string) {
 	}
 }
 
-// count notes what the topic said and returns how often it has refused in a row.
+// count records what the topic said and returns how often it has refused in a row.
 func (w *watch) count(topic string, refused bool) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -119,7 +119,7 @@ func (k *keeping) ofChanges() bool {
 // maxHead is more than the bytes of an archive document besides its entries.
 const maxHead = 16 << 10
 
-// changed notes that documents have come or gone.
+// changed records that documents have come or gone.
 func (k *keeping) changed() {
 	k.mu.Lock()
 	k.touched = k.ch.n.clock.Now()

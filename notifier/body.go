@@ -21,7 +21,7 @@ const (
 	// maxReadingBytes bounds what all requests hold of their bodies at the same time: 503 beyond.
 	maxReadingBytes = 4 * MaxIntakeBytes
 	// largeBody is what a body may have that is parsed, and put in the journal, beside
-	// others: of those that are larger there is one at a time, as what comes of
+	// others: of those that are larger there is one at a time, as the outcome of
 	// it takes several times its size.
 	largeBody = bodies.Long
 	// turnPatience is how long a large body waits for its turn: 503.
@@ -97,7 +97,7 @@ func unpacking(r *http.Request) (func(io.Reader) (io.Reader, error), error) {
 	}
 }
 
-// bodyError says what is wrong with a body that cannot be read.
+// bodyError reports the faults of a body that cannot be read.
 func bodyError(err error) error {
 	var tooLong *http.MaxBytesError
 	switch {

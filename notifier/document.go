@@ -48,7 +48,7 @@ type documents struct {
 	now      func() time.Time // the wall clock
 }
 
-// readDocument is readOnly for a document, which counts what becomes of the request.
+// readDocument is readOnly for a document, which counts the outcome of the request.
 func (s *documents) readDocument(kind documentKind, h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f := fateBroken
@@ -66,7 +66,7 @@ func (s *documents) readDocument(kind documentKind, h handler) http.Handler {
 	})
 }
 
-// statusNote notes the status of an answer, where it is not 200.
+// statusNote records the status of an answer, where it is not 200.
 type statusNote struct {
 	http.ResponseWriter
 	status int

@@ -50,7 +50,7 @@ type Event struct {
 	Sets []string
 }
 
-// InputError says what is wrong with an event, in words for its sender.
+// InputError reports the faults of an event, in words for its sender.
 type InputError struct {
 	// Unit is what Number counts, from 1: "line" or "element". Both are zero where
 	// the event stood alone.

@@ -91,7 +91,7 @@ type Journal interface {
 	// twice, and while Read is running.
 	Body(ctx context.Context, n Notification) (io.ReadCloser, error)
 
-	// Accept notes that the hub took the outstanding notification, which
+	// Accept records that the hub took the outstanding notification, which
 	// becomes the channel's Accepted; the bytes of the one before may go. Events
 	// of the set that are dated before keepFrom may go, too, if they are in
 	// accepted notifications and in no list of Lists. No error if n is the one accepted last;

@@ -138,7 +138,7 @@ func (m *metrics) of(set string) *setMetrics { return m.sets[set] }
 // intake answers.
 func (m *metrics) answered(status int) { m.requests.WithLabelValues(strconv.Itoa(status)).Inc() }
 
-// outcome is what became of a POST: the values of a metric's label.
+// outcome is the outcome of a POST: the values of a metric's label.
 type outcome string
 
 const (
@@ -193,7 +193,7 @@ const (
 	kindArchived documentKind = "archived"
 )
 
-// fate is what became of a request for a document: the values of a metric's label.
+// fate is the outcome of a request for a document: the values of a metric's label.
 type fate string
 
 const (

@@ -41,7 +41,7 @@ type answer struct {
 }
 
 // publish sends the outstanding notification until the hub accepts it, and
-// notes that. It returns early when ctx ends; its errors are the journal's.
+// records that. It returns early when ctx ends; its errors are the journal's.
 func (ch *channel) publish(ctx context.Context, note Notification) error {
 	pause := newBackOff()
 	tried := false // the last POST went with a token that was new
@@ -111,7 +111,7 @@ func (ch *channel) post(ctx context.Context, note Notification) (answer, error) 
 	}, nil
 }
 
-// accept notes that the hub has taken the notification.
+// accept records that the hub has taken the notification.
 func (ch *channel) accept(ctx context.Context, note Notification, attempts int) error {
 	// First, because the journal lets the one before go while Accept is still
 	// waiting for the disk. The bytes of this one are there all the time.

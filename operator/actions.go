@@ -25,7 +25,7 @@ type command struct {
 	Reason string          `json:"reason,omitempty"`
 }
 
-// actionResult is what came of it. Held: this process holds the subscription, and did it.
+// actionResult is the outcome of it. Held: this process holds the subscription, and did it.
 type actionResult struct {
 	Held   bool   `json:"held"`
 	Replay Replay `json:"replay,omitzero"`

@@ -63,7 +63,7 @@ func TestCheckBrokenOff(t *testing.T) {
 	}
 }
 
-// A desk says why it does not check.
+// A desk gives the reason why it does not check.
 func TestWhatIsNotChecked(t *testing.T) {
 	failing := checker(t, func(context.Context, func(check.Finding)) (check.Summary, error) {
 		return check.Summary{}, errors.New("no answer")

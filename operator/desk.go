@@ -45,7 +45,7 @@ type Statuses interface {
 	Held() (held, loading []delivery.Tenure)
 }
 
-// Fates say what became of notifications.
+// Fates gives the outcome of notifications.
 type Fates interface {
 	Tally(ctx context.Context, key string, seqs []delivery.Seq) ([]report.Tally, error)
 	Undelivered(ctx context.Context, key string, seq delivery.Seq, visit func(report.Standing, report.Fate) bool) error
@@ -104,7 +104,7 @@ type Config struct {
 	Registry Registry
 	// TestCallbacks are the hub's own test callbacks; nil: listening is not possible.
 	TestCallbacks *TestCallbacks
-	// CheckTopic says what is wrong with the URL of a topic to listen to; nil: nothing is.
+	// CheckTopic reports the faults of the URL of a topic to listen to; nil: nothing is.
 	CheckTopic func(topic string) error
 	// Check checks the documents of a Source, as check.Run does; nil: checks are not possible.
 	Check func(ctx context.Context, places []string, found func(check.Finding)) (check.Summary, error)

@@ -181,7 +181,7 @@ func gather[Q, A any](ctx context.Context, h *local, k kind[Q, A], q Q) ([]part[
 	}
 }
 
-// noReply says why there is no answer at all: nothing was counted, which is not the same as
+// noReply gives the reason why there is no answer at all: nothing was counted, which is not the same as
 // nothing being there.
 func noReply[A any](parts []part[A], cover Coverage) error {
 	for _, p := range parts {

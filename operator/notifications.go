@@ -12,7 +12,7 @@ import (
 	"carillon/topic"
 )
 
-// tallyQuestion asks what became of notifications of one topic.
+// tallyQuestion asks the outcome of notifications of one topic.
 type tallyQuestion struct {
 	Topic string         `json:"topic"` // its key
 	Seqs  []delivery.Seq `json:"seqs"`
@@ -38,7 +38,7 @@ func (h *local) tally(ctx context.Context, q tallyQuestion) ([]Tally, error) {
 	return all, nil
 }
 
-// tallied asks all processes what became of the notifications.
+// tallied asks all processes the outcome of the notifications.
 func (d *topicService) tallied(ctx context.Context, key string, seqs []delivery.Seq) ([]Tally, Coverage, error) {
 	sums := make([]Tally, len(seqs))
 	parts, cover, err := gather(ctx, d.local, tallies, tallyQuestion{key, seqs})
@@ -202,7 +202,7 @@ func (d *topicService) Notification(ctx context.Context, topic string, id uuid.U
 	return detail, nil
 }
 
-// Fate says what became of one notification, without naming those who have not got it.
+// Fate gives the outcome of one notification, without naming those who have not got it.
 func (d *topicService) Fate(ctx context.Context, topic string, id uuid.UUID) (Notification, Coverage, error) {
 	n, err := d.found(ctx, topic, id)
 	if err != nil {

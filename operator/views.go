@@ -136,7 +136,7 @@ type Topic struct {
 	Coverage *Coverage `json:"coverage,omitempty"`
 }
 
-// Tally says what became of a notification, over the subscriptions that stand now and
+// Tally gives the outcome of a notification, over the subscriptions that stand now and
 // that began before it. Subscribers = Delivered + Pending + GivenUp + Trimmed.
 type Tally struct {
 	Subscribers int `json:"subscribers"`
@@ -147,7 +147,7 @@ type Tally struct {
 	Trimmed     int `json:"trimmed"`  // the log no longer had it
 }
 
-// Notification is one notification of a topic's log and what became of it.
+// Notification is one notification of a topic's log and the outcome of it.
 type Notification struct {
 	ID          uuid.UUID    `json:"id"`
 	Topic       string       `json:"topic"`

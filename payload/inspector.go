@@ -65,7 +65,7 @@ func (i *Inspector) End(h Header) {
 // Violations returns what was noted so far, in the order it was found.
 func (i *Inspector) Violations() []Violation { return i.found }
 
-// note notes an oddity of the entry that is judged, or of the document, once, and counts it.
+// note records an oddity of the entry that is judged, or of the document, once, and counts it.
 // at is the element or attribute below the entry or the root element.
 func (i *Inspector) note(k oddity, clause, at, format string, args ...any) {
 	i.noteAs(rulings[k].level, k, clause, at, format, args...)

@@ -150,7 +150,7 @@ func (w *raw) takeLink(attrs []attr) error {
 	return err
 }
 
-// noteElement notes the element whose start tag was read if it is of the namespaces of the
+// noteElement records the element whose start tag was read if it is of the namespaces of the
 // standards, and none of them defines it.
 func (w *raw) noteElement(s *scanner) {
 	space, local := s.space(), s.local()

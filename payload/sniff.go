@@ -64,7 +64,7 @@ type Likeness int
 const (
 	// Unlike is a body that has nothing of a notification.
 	Unlike Likeness = iota
-	// Lookalike is a body that resembles a notification and is not one: a Miss says why.
+	// Lookalike is a body that resembles a notification and is not one: a Miss gives the reason why.
 	Lookalike
 	// Notification is what IsNotification reports, and the same with sitemapindex as its root:
 	// ValidateNotification judges both.
@@ -145,7 +145,7 @@ func missedCapability(capability string) (Likeness, Miss) {
 	return Lookalike, Miss{MissCapability, why}
 }
 
-// missed says why nothing could be read of an rs:md before the first entry; err ended that.
+// missed gives the reason why nothing could be read of an rs:md before the first entry; err ended that.
 func missed(u units, err error) Miss {
 	switch {
 	case u.width > 1:

@@ -262,7 +262,7 @@ func (h *health) failed(doing string, err error) {
 	}
 }
 
-// works notes that the store works.
+// works records that the store works.
 func (h *health) works() {
 	if h.failing.Load() && h.failing.CompareAndSwap(true, false) {
 		h.logger.Info("the store works again")

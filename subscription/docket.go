@@ -110,7 +110,7 @@ func (d *docket) stays(shard Shard, t *tenancy) bool {
 	return d.shards[shard] == t
 }
 
-// reading notes that the requests of a stay are being read, until done is called: then all of
+// reading records that the requests of a stay are being read, until done is called: then all of
 // them are known, if whole says so.
 func (d *docket) reading(t *tenancy) (done func(whole bool)) {
 	d.mu.Lock()

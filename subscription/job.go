@@ -53,7 +53,7 @@ type job struct {
 	ticket *jobTicket // in the queue. Owned by docket.mu.
 }
 
-// move says what becomes of a job when its goroutine ends: it is ready again at
+// move gives the outcome of a job when its goroutine ends: it is ready again at
 // once, or after a pause, or it has come to its end.
 type move struct {
 	pause time.Duration
@@ -67,7 +67,7 @@ const (
 	stepValidate step = iota // ask whether the topic names this hub
 	stepVerify               // ask the callback for its intent
 	stepDeny                 // tell the callback that it is denied
-	stepSettle               // write what came of it
+	stepSettle               // write the outcome of it
 )
 
 func newJob(r Request) *job {
@@ -98,7 +98,7 @@ func newStray(r Request) *job {
 // is forgotten the store thinks as of any other request.
 const maxStrays = 16
 
-// addStray notes a request whose Submit failed. The caller holds the lock of the
+// addStray records a request whose Submit failed. The caller holds the lock of the
 // books, and nothing else reads strays meanwhile.
 func (j *job) addStray(token uuid.UUID) {
 	if len(j.strays) == maxStrays {

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// outcome is what became of a request: a closed set, the labels of a metric.
+// outcome is the outcome of a request: a closed set, the labels of a metric.
 type outcome string
 
 const (

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// settler writes what came of requests.
+// settler writes the outcome of requests.
 type settler struct {
 	cfg      Config
 	books    *books
@@ -17,7 +17,7 @@ type settler struct {
 	logger   *slog.Logger
 }
 
-// settle writes what came of the job, again and again until the store takes it.
+// settle writes the outcome of the job, again and again until the store takes it.
 func (s *settler) settle(ctx context.Context, j *job) move {
 	err := s.write(ctx, j)
 	switch {

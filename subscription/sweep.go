@@ -99,7 +99,7 @@ func (s *sweeper) expired(ctx context.Context, shard Shard, now time.Time, limit
 	return subs, trouble(err)
 }
 
-// renewing says whether a renewal that was asked for in time is still under way:
+// renewing reports whether a renewal that was asked for in time is still under way:
 // the subscription then keeps its place until that is settled, for as long as it
 // may take. The store is asked as well: another process may have taken the renewal,
 // and may be verifying it by now, before this one hears of it or of losing the

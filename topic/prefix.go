@@ -23,7 +23,7 @@ var (
 // zero Prefix covers nothing.
 type Prefix struct{ server, path string }
 
-// ParsePrefix reads a Prefix. The error says what is wrong with the URL, and reads well behind it.
+// ParsePrefix reads a Prefix. The error reports the faults of the URL, and reads well behind it.
 func ParsePrefix(raw string) (Prefix, error) {
 	p, query, err := parsePlace(raw)
 	if err == nil && query {

@@ -66,7 +66,7 @@ func (c *auditCommand) run(ctx context.Context, in surroundings) (err error) {
 	return nil
 }
 
-// report prints what the findings come to, and says whether the mirror is in sync.
+// report prints what the findings come to, and reports whether the mirror is in sync.
 func (c *auditCommand) report(w io.Writer, all mirror.Audited, chosen bool) (inSync bool, err error) {
 	off := all.Missing + all.Extra + all.Differing + all.Invalid
 	if !chosen {

@@ -14,7 +14,7 @@ import (
 	"carillon/internal/legible"
 )
 
-// checkCommand says what is wrong with a Source.
+// checkCommand reports the faults of a Source.
 type checkCommand struct {
 	Places      []string         `arg:"" name:"place" help:"Where to begin: the address of a site, a Source Description, a Capability List, a topic, any other document or a ZIP package, or the name of a file with a document or a package."`
 	Sample      int              `default:"0" env:"-" help:"Fetch so many resources of the Resource Lists, chosen at random, and compare them with what the lists say; and look at the links of so many changes." group:"What is looked at" range:"0 or more"`

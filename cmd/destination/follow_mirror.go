@@ -67,7 +67,7 @@ func (h *following) startAnew(ctx context.Context, m *mirror.Mirror) (bool, erro
 	return true, nil
 }
 
-// beginning notes that the copies of a mirror were begun, when a baseline was taken.
+// beginning records that the copies of a mirror were begun, when a baseline was taken.
 type beginning struct {
 	follow.Baseliner
 	mirror *mirror.Mirror

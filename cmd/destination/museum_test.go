@@ -97,7 +97,7 @@ func (m *museum) put(path, text string) {
 	m.open, m.packed = append(m.open, e), append(m.packed, packed)
 }
 
-// remember notes what there is, and returns the moment.
+// remember records what there is, and returns the moment.
 func (m *museum) remember() time.Time {
 	at := m.tick()
 	m.past[at] = maps.Clone(m.files)

@@ -97,7 +97,7 @@ func timeLeft(at mirror.Progress, since time.Duration) time.Duration {
 	return max(time.Duration(float64(since)*float64(total-done)/float64(done)).Round(grain), grain)
 }
 
-// outcome is what became of a run.
+// outcome is the outcome of a run.
 type outcome struct {
 	mirror.Progress
 	mirror.Counts

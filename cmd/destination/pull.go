@@ -117,7 +117,7 @@ func (p *pull) chosen() bool { return len(p.Base) > 0 }
 // maxListed is how many resources that failed are named at the end.
 const maxListed = 20
 
-// summary reports what became of a run, and whether all is well: as text, or as one object.
+// summary reports the outcome of a run, and whether all is well: as text, or as one object.
 func (p *pull) summary(ctx context.Context, what string, asJSON bool) error {
 	counts, bad, err := p.mirror.Counts(ctx, maxListed)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 // TestWasItDeliveredToAll asks a hub with 50,000 subscriptions to one topic, of which the
-// callbacks of 37 refuse, what became of a notification: by the API, the page and the
+// callbacks of 37 refuse, the outcome of a notification: by the API, the page and the
 // command. Under the race detector there are a tenth as many.
 func TestWasItDeliveredToAll(t *testing.T) {
 	t.Parallel()

@@ -357,7 +357,7 @@ func (h *networkHub) mustBeActive(t *testing.T, topic, callback string) {
 // saidAtOnce are the statuses of what is refused at once.
 var saidAtOnce = map[string]string{bad: "400", forbidden: "403"}
 
-// asCallback subscribes with the URL as callback and reports what became of it.
+// asCallback subscribes with the URL as callback and reports the outcome of it.
 func (h *networkHub) asCallback(t *testing.T, i int, callback, meets string) string {
 	t.Helper()
 	topic := h.topic(fmt.Sprintf("of-%d", i))
@@ -412,7 +412,7 @@ func (h *networkHub) asPublished(t *testing.T, topic, meets string) string {
 	return status
 }
 
-// asPinged pings the URL and reports what became of its fetch.
+// asPinged pings the URL and reports the outcome of its fetch.
 func (h *networkHub) asPinged(t *testing.T, i int, topic, meets string) string {
 	t.Helper()
 	status := h.ping(t, topic)

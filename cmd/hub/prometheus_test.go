@@ -203,7 +203,7 @@ func traffic(t *testing.T, hub *process, s *sink, round int) {
 	s.await(t, "the delivery", func() bool { return s.has(fmt.Sprint("good", round), body) })
 }
 
-// scraped returns when the Prometheus has what came of the rounds of traffic until this one.
+// scraped returns when the Prometheus has the outcome of the rounds of traffic until this one.
 func scraped(t *testing.T, p *scraper, rounds int) {
 	t.Helper()
 	p.await(t, fmt.Sprintf("count(count_over_time(up[5m]) >= %d) == 3", rounds))

@@ -91,7 +91,7 @@ func (u *soakSubscriber) confirm(r *http.Request, lost bool) faults.Answer {
 	return faults.Answer{Status: http.StatusOK, Body: []byte(q.Get("hub.challenge"))}
 }
 
-// accept notes a delivery, by the period whose secret it is signed with.
+// accept records a delivery, by the period whose secret it is signed with.
 func (u *soakSubscriber) accept(r *http.Request, body string, lost bool) {
 	s := u.soak
 	s.mu.Lock()

@@ -84,7 +84,7 @@ func (s *soak) publish(n int, topic, contentType, body string, patience, retry t
 	}
 }
 
-// checkStatus notes an answer that is no acceptance; those that no fault explains are errors.
+// checkStatus records an answer that is no acceptance; those that no fault explains are errors.
 func (s *soak) checkStatus(status int, text string, err error) {
 	if err == nil && status != http.StatusServiceUnavailable {
 		s.locked(func() { s.faultf("a publisher was answered %d: %s", status, text) })

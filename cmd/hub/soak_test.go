@@ -160,7 +160,7 @@ func (s *soak) locked(f func()) {
 	f()
 }
 
-// faultf notes what must not be. mu is held.
+// faultf records what must not be. mu is held.
 func (s *soak) faultf(format string, args ...any) {
 	if len(s.failures) < 20 {
 		s.failures = append(s.failures, fmt.Sprintf(format, args...))

@@ -16,7 +16,7 @@ type archiveFlags struct {
 	ArchiveFor   time.Duration `default:"87600h" help:"How long archived documents are kept; at least --keep and --archive-every." group:"Archives" range:"more than 0"`
 }
 
-// check says what is wrong with the flags by themselves.
+// check reports the faults of the flags by themselves.
 func (f *archiveFlags) check() error {
 	var all []error
 	if f.ArchiveEvery <= 0 {

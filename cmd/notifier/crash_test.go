@@ -164,7 +164,7 @@ func drainWithStdin(t *testing.T, args []string) {
 	}
 }
 
-// senderLog knows what became of each event: accepted (202), or open (its
+// senderLog knows the outcome of each event: accepted (202), or open (its
 // request got no answer, or a 5xx).
 type senderLog struct {
 	mu    sync.Mutex

@@ -27,7 +27,7 @@ type dumpFlags struct {
 	DumpBytes        program.ByteSize `default:"64GiB" placeholder:"SIZE" help:"Most that all dumps may take of the disk, with what is being made. A Resource Dump that does not fit is not made; for a Change Dump the oldest packages are dropped. Archived dumps (--archive) do not count: they stay for --archive-for, whatever they take." group:"Dumps" range:"at least --dump-package-bytes"`
 }
 
-// check says what is wrong with the flags by themselves.
+// check reports the faults of the flags by themselves.
 func (f *dumpFlags) check(sets []string) error {
 	var all []error
 	if f.DumpEvery <= 0 {

@@ -84,7 +84,7 @@ const (
 	toNotifier
 )
 
-// became says what became of a snapshot.
+// became gives the outcome of a snapshot.
 func (f *importCommand) became(done notifier.Imported, where place) string {
 	if !done.Events {
 		return "they are what the set has"

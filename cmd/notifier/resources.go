@@ -15,7 +15,7 @@ type resourceFlags struct {
 	ResourceListEvery time.Duration `default:"24h" help:"How often a Resource List is made, 1m to 744h: sooner after as many events as it has resources, and at most half of --keep. The one before stays readable for a day." group:"Resource Lists" range:"1m to 744h"`
 }
 
-// check says what is wrong with the flags by themselves.
+// check reports the faults of the flags by themselves.
 func (f *resourceFlags) check() error {
 	if f.ResourceListEvery <= 0 {
 		return fmt.Errorf("--resource-list-every must be over 0, not %s", f.ResourceListEvery)

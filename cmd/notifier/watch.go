@@ -85,7 +85,7 @@ func (f *watchFlags) directory(text string) (watched, error) {
 	return w, nil
 }
 
-// check says what is wrong with the flags by themselves.
+// check reports the faults of the flags by themselves.
 func (f *watchFlags) check(data string, stdin bool) error {
 	all, err := f.directories()
 	if err != nil {

@@ -15,7 +15,7 @@ func (a *asks) ask(t *followed) {
 	signal(a.asked)
 }
 
-// enlist notes that the head of a topic is to be read when there is a signal.
+// enlist records that the head of a topic is to be read when there is a signal.
 func (a *asks) enlist(t *followed) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

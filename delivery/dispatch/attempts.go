@@ -12,7 +12,7 @@ import (
 	"carillon/delivery/send"
 )
 
-// attempts makes the attempts, and settles what came of them.
+// attempts makes the attempts, and settles the outcome of them.
 type attempts struct {
 	*base
 	table    *table
@@ -147,7 +147,7 @@ func (a *attempts) fly(ctx context.Context, f *flight) {
 	}
 }
 
-// try makes the attempt and judges what came of it.
+// try makes the attempt and judges the outcome of it.
 func (a *attempts) try(ctx context.Context, f *flight) {
 	n, r := f.note.n, &f.result
 	if f.was.gone() {
@@ -163,7 +163,7 @@ func (a *attempts) try(ctx context.Context, f *flight) {
 		}
 	}
 	switch r.outcome.Class {
-	case delivery.ClassNone: // broken off: not known what came of it
+	case delivery.ClassNone: // broken off: not known the outcome of it
 	case delivery.ClassDelivered:
 		if f.was.replay() != nil {
 			r.replayed.again = n.Seq

@@ -78,7 +78,7 @@ func (t *trouble) failure() (begins bool) {
 	return begins
 }
 
-// success notes that a call has succeeded, and reports whether a trouble is over, how many calls
+// success records that a call has succeeded, and reports whether a trouble is over, how many calls
 // failed in it, and how long it took.
 func (t *trouble) success() (ends bool, failed int, took time.Duration) {
 	t.mu.Lock()

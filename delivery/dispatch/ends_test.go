@@ -169,7 +169,7 @@ func TestLogLosesItsEnd(t *testing.T) {
 	}
 }
 
-// wantLoss checks what became of the loss of two.
+// wantLoss checks the outcome of the loss of two.
 func (l *laggard) wantLoss(behind int) {
 	l.t.Helper()
 	got := map[string][]delivery.Seq{}

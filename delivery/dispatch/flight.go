@@ -51,7 +51,7 @@ type result struct {
 	replayed replayed
 }
 
-// gap notes a stretch that is passed over, and moves the cursor behind it.
+// gap records a stretch that is passed over, and moves the cursor behind it.
 func (r *result) gap(id subscription.ID, first, last delivery.Seq, reason delivery.GapReason, failure delivery.Class) {
 	r.gaps = append(r.gaps, delivery.Gap{
 		Subscription: id, First: first, Last: last,

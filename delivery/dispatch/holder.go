@@ -8,7 +8,7 @@ import (
 	"carillon/subscription"
 )
 
-// holder takes shards and gives them up, and takes in what becomes of their subscriptions.
+// holder takes shards and gives them up, and takes in the outcome of their subscriptions.
 type holder struct {
 	*base
 	table    *table

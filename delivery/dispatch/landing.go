@@ -46,7 +46,7 @@ func (a *attempts) land(ctx context.Context, f *flight) *flight {
 	return a.launch(ctx, clock)
 }
 
-// remember notes an attempt that came to an end.
+// remember records an attempt that came to an end.
 func (a *attempts) remember(f *flight, ended int64) {
 	r := &f.result
 	a.history.Add(f.was.id, &report.Attempt{

@@ -21,7 +21,7 @@ func newLedger(b *base, t *table) *ledger {
 	}
 }
 
-// changed notes that an entry's position is to be saved. mu is held.
+// changed records that an entry's position is to be saved. mu is held.
 func (l *ledger) changed(sh *shardTable, e *entry) {
 	if !e.dirty {
 		e.dirty = true

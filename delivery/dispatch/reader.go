@@ -101,7 +101,7 @@ func (r *reader) readFailed(ctx context.Context, msg, topic string, err error) {
 	}
 }
 
-// readWorked notes that a log could be read.
+// readWorked records that a log could be read.
 func (r *reader) readWorked() {
 	if ends, failed, took := r.reads.success(); ends {
 		r.log.Info("logs can be read again", "failed", failed, "after", took)

@@ -135,7 +135,7 @@ func (tb *table) setState(e *entry, to state) {
 	e.state = to
 }
 
-// fail notes what a failed attempt left, or 0 failures of one that succeeded. mu is held.
+// fail records what a failed attempt left, or 0 failures of one that succeeded. mu is held.
 func (tb *table) fail(e *entry, failures uint32, due int64, class delivery.Class, status uint16) {
 	if failing := e.failures() > 0; failing != (failures > 0) {
 		tb.countFailing(e, failures > 0)

@@ -31,7 +31,7 @@ func (r *running) tallies(seqs ...delivery.Seq) []report.Tally {
 	return all
 }
 
-// missing returns what became of a notification for those who have not got it.
+// missing returns the outcome of a notification for those who have not got it.
 func (r *running) missing(seq delivery.Seq) map[subscription.ID]report.Fate {
 	r.t.Helper()
 	all := map[subscription.ID]report.Fate{}
@@ -200,7 +200,7 @@ func seqsOf(numbers []int) (seqs []delivery.Seq) {
 	return seqs
 }
 
-// gapsFor draws the gaps of a subscription, and returns what became of a notification.
+// gapsFor draws the gaps of a subscription, and returns the outcome of a notification.
 func gapsFor(rt *rapid.T, e *engine, sub subscription.Subscription, p delivery.Position) func(delivery.Seq) report.Fate {
 	fates := map[delivery.Seq]report.Fate{}
 	for seq := delivery.Seq(sub.Start) + 1; seq <= p.Settled; {

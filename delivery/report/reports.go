@@ -103,7 +103,7 @@ func (r *Reports) Count(t *Totals) {
 	t.Published = r.published.accepted.Load()
 }
 
-// Tally counts what became of some notifications of a topic, for the subscriptions of
+// Tally counts the outcome of some notifications of a topic, for the subscriptions of
 // the shards that this process owns and has read: one walk for all of them. The tallies
 // are in the order of seqs. It reads the gaps of each subscription that has any which
 // were not replayed.
@@ -137,7 +137,7 @@ func (r *Reports) Tally(ctx context.Context, key string, seqs []delivery.Seq) ([
 }
 
 // Undelivered calls visit with every subscription of the shards that this process owns and
-// has read that began before a notification and has not got it, and with what became of
+// has read that began before a notification and has not got it, and with the outcome of
 // it, until visit returns false. They come in no order, each once.
 func (r *Reports) Undelivered(
 	ctx context.Context, key string, seq delivery.Seq, visit func(Standing, Fate) bool,

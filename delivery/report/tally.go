@@ -8,7 +8,7 @@ import (
 	"carillon/subscription"
 )
 
-// Fate is what became of a notification for one subscription that was to get it.
+// Fate is the outcome of a notification for one subscription that was to get it.
 type Fate uint8
 
 // The fates.
@@ -30,7 +30,7 @@ func (f Fate) String() string {
 	return "unknown"
 }
 
-// Tally says what became of a notification, over the subscriptions that there are now and
+// Tally gives the outcome of a notification, over the subscriptions that there are now and
 // that began before it. Subscribers = Delivered + Pending + GivenUp + Trimmed.
 type Tally struct {
 	Seq         delivery.Seq
@@ -42,7 +42,7 @@ type Tally struct {
 	Trimmed     int
 }
 
-// Look is what is seen of a subscription to say what became of notifications.
+// Look is what is seen of a subscription to gives the outcome of notifications.
 type Look struct {
 	ID             subscription.ID
 	Start, Settled delivery.Seq
@@ -51,7 +51,7 @@ type Look struct {
 	Failing        bool         // the last attempt failed
 }
 
-// fate reports what became of a notification after the start, given the gaps.
+// fate reports the outcome of a notification after the start, given the gaps.
 func (l *Look) fate(seq delivery.Seq, gaps []delivery.Gap) Fate {
 	if seq <= l.Settled {
 		i := slices.IndexFunc(

@@ -88,13 +88,17 @@ func Origin(callback string) string {
 			return topic.Origin(callback)
 		}
 	}
-	end := 0
+	end, port := 0, false
 	for ; end < len(rest) && rest[end] != '/' && rest[end] != '?' && rest[end] != '#'; end++ {
 		switch c := rest[end]; {
+		case port && (c < '0' || c > '9'):
+			return topic.Origin(callback)
 		case 'A' <= c && c <= 'Z', c >= 0x80, c == '@', c == '[', c == '%':
 			return topic.Origin(callback)
 		case c == ':' && (end == 0 || rest[end-1] == '.'), c == '0' && end > 0 && rest[end-1] == ':':
 			return topic.Origin(callback)
+		case c == ':':
+			port = true
 		}
 	}
 	name := rest[:end]

@@ -12,7 +12,7 @@ import (
 	"carillon/topic"
 )
 
-// An HTTPSender alone makes one attempt and says what came of it.
+// An HTTPSender alone makes one attempt and gives the outcome of it.
 func ExampleHTTPSender() {
 	callback := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "120")

@@ -19,7 +19,7 @@ import (
 // Outcome is what an attempt came to.
 type Outcome struct {
 	// Class is never ClassNone, unless the context was cancelled: then it is
-	// not known what came of it and nothing is held against the callback.
+	// not known the outcome of it and nothing is held against the callback.
 	Class delivery.Class
 	// Status is the status code of the answer, 0 without one.
 	Status int
@@ -91,7 +91,7 @@ func isOfTLS(err error) bool {
 // maxErrorText bounds what ErrorText returns, bytes.
 const maxErrorText = 120
 
-// ErrorText says why there was no answer, in a few words and without any that a stranger
+// ErrorText gives the reason why there was no answer, in a few words and without any that a stranger
 // chose: certificates hold names.
 func ErrorText(err error) string {
 	var (

@@ -23,7 +23,7 @@ import (
 )
 
 // A host that does not get through the handshake gets nothing of a notification. The class
-// says why, the connection is closed, and the next delivery is as if nothing had been.
+// gives the reason why, the connection is closed, and the next delivery is as if nothing had been.
 func TestBadHandshakes(t *testing.T) {
 	const handshakeFailure, closeNotify, userCanceled = 40, 0, 90
 	for name, c := range map[string]struct {

@@ -281,7 +281,7 @@ func (v *visit) handshake() bool {
 	return err == nil
 }
 
-// settle notes what came of the handshake. Only the first call counts.
+// settle records the outcome of the handshake. Only the first call counts.
 func (v *visit) settle(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -129,7 +129,7 @@ func (f *Follower) rebase(ctx context.Context, gap error) error {
 	return f.baseline(ctx)
 }
 
-// helped notes that changes follow on the position again.
+// helped records that changes follow on the position again.
 func (f *Follower) helped() { f.rebased, f.rested = nil, false }
 
 // baseline takes the Source's state, and goes on from its moment.

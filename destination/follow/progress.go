@@ -98,7 +98,7 @@ func (p *progress) reach(at time.Time) {
 	})
 }
 
-// pushed notes an undated change that was pushed, and that a list may tell as well.
+// pushed records an undated change that was pushed, and that a list may tell as well.
 func (p *progress) pushed(e *payload.Entry) {
 	if n := p.unlisted(e); n < maxPushed {
 		p.record(pushedKey(e, n))

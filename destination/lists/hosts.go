@@ -52,7 +52,7 @@ func (r *reading) allow(from, to *url.URL) error {
 }
 
 // Trusts reports whether what begins at start may ask u: it is at the same server, or at one of
-// Config.Hosts. The error says why not.
+// Config.Hosts. The error gives the reason why not.
 func (c *Client) Trusts(start, u *url.URL) error {
 	if fetch.SameServer(start, u) || c.trusts(u) {
 		return nil

@@ -246,7 +246,7 @@ func (d *dumped) entry(
 	return d.submit(p, r.Loc, r.Described, &packed{from, e.Path, described, d.seen.At})
 }
 
-// whole notes a resource of a Source without a Resource List, and submits it.
+// whole records a resource of a Source without a Resource List, and submits it.
 func (d *dumped) whole(p *pool, from *packages.Package, e packages.Entry) error {
 	if e.Loc == "" {
 		d.seen.Unopened++

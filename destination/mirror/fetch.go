@@ -17,7 +17,7 @@ import (
 // errUnchanged: the server says that the file is what it has.
 var errUnchanged = errors.New("not modified")
 
-// fetched is what came of a request.
+// fetched is the outcome of a request.
 type fetched struct {
 	file      *part
 	hashes    *digests.Hashing
@@ -173,7 +173,7 @@ func (f *fetcher) write(got *fetched, body io.Reader, length int64, described *D
 	return nil
 }
 
-// writeFailure says why a file could not be written; ErrRoom stays what it is.
+// writeFailure gives the reason why a file could not be written; ErrRoom stays what it is.
 func writeFailure(err error) error {
 	if errors.Is(err, ErrRoom) {
 		return err

@@ -37,7 +37,7 @@ func (m *Mirror) Begun(ctx context.Context) (bool, error) {
 	return h.Begun, err
 }
 
-// Begin notes that the copies are at the Source's state, or need not be; or at that of Moment.
+// Begin records that the copies are at the Source's state, or need not be; or at that of Moment.
 func (m *Mirror) Begin(ctx context.Context) error {
 	if m.cfg.Homes == nil {
 		return nil

@@ -165,7 +165,7 @@ func (c *changesUntil) visit(e payload.Entry) error {
 	return c.change(e)
 }
 
-// settle notes the changes without a datetime. before: they were before the moment.
+// settle records the changes without a datetime. before: they were before the moment.
 func (c *changesUntil) settle(before bool) error {
 	for _, e := range c.undated {
 		if !before {
@@ -179,7 +179,7 @@ func (c *changesUntil) settle(before bool) error {
 	return nil
 }
 
-// end notes what is left. before: all was before the moment.
+// end records what is left. before: all was before the moment.
 func (c *changesUntil) end(before bool) error {
 	if err := c.settle(before); err != nil {
 		return err

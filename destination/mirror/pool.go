@@ -120,7 +120,7 @@ func (p *pool) work(host string, q *queue) {
 	}
 }
 
-// gather saves what came of jobs, several at a time, and ends them.
+// gather saves the outcome of jobs, several at a time, and ends them.
 func (p *pool) gather() {
 	defer close(p.gathered)
 	batch := make([]*job, 0, maxSaved)

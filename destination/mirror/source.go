@@ -150,7 +150,7 @@ func (src *source) pairs(ctx context.Context, each func(*Resource, *Copy) error)
 	return nil
 }
 
-// holdBack says why nothing is to be deleted of what is not listed; nil where it may be.
+// holdBack gives the reason why nothing is to be deleted of what is not listed; nil where it may be.
 // past: the copies are to be those of a moment, at which what was changed later was not there.
 func (src *source) holdBack(ctx context.Context, seen *Seen, past bool) (held, err error) {
 	if !src.cfg.Delete && seen.partial() == 0 {

@@ -17,7 +17,7 @@ import (
 	"carillon/payload"
 )
 
-// worker does jobs: it fetches, verifies and removes copies, and records what became of them. It
+// worker does jobs: it fetches, verifies and removes copies, and records the outcome of them. It
 // owns the directory, and what is known of hosts and paths.
 type worker struct {
 	cfg    Config
@@ -95,7 +95,7 @@ func (w *worker) again(tries int, after time.Duration) time.Time {
 	return time.Now().Add(min(max(wait, after), w.cfg.RetryMax)).UTC().Truncate(time.Microsecond)
 }
 
-// log logs what became of a resource, the first time that it failed.
+// log logs the outcome of a resource, the first time that it failed.
 func (w *worker) log(c *Copy, aside bool) {
 	level := slog.LevelWarn
 	switch {

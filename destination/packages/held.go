@@ -180,7 +180,7 @@ func (h *held) forget() {
 
 func (h *held) open() (*os.File, error) { return h.root.Open(h.name + zipSuffix) }
 
-// used notes that all was taken, and removes the file.
+// used records that all was taken, and removes the file.
 func (h *held) used() error {
 	h.info.Used = true
 	err := h.write()

@@ -42,7 +42,7 @@ type Outbox interface {
 	// came: at most limit items of about bytes in all. An empty batch: nothing waits.
 	Next(ctx context.Context, limit, bytes int) ([]Item, error)
 
-	// Settle notes that the intake has the first n items of the batch, or with a reason that it
+	// Settle records that the intake has the first n items of the batch, or with a reason that it
 	// refused them. The rest of the batch stays sealed.
 	Settle(ctx context.Context, n int, refused string) error
 

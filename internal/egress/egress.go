@@ -74,7 +74,7 @@ type Dialer struct {
 	names  *Names
 }
 
-// New returns a Dialer, or an error that says what is wrong with the Config.
+// New returns a Dialer, or an error that reports the faults of the Config.
 func New(cfg Config) (*Dialer, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ const (
 
 var reasonLabels = [reasons]string{"address", "name", "port", "proxy"}
 
-// proxyResult is what came of asking the proxy for a connection.
+// proxyResult is the outcome of asking the proxy for a connection.
 type proxyResult int
 
 const (

@@ -112,7 +112,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 		}
 	}
 	err = testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP carillon_egress_refused_total Connections not made, and URLs refused at once, by reason: a private or special address, an invalid host, a port of another service, or a refusal of the proxy.
+# HELP carillon_egress_refused_total Connections not made, and URLs refused at once, by reason: a special address, an invalid host, a port of another service, or a refusal of the proxy.
 # TYPE carillon_egress_refused_total counter
 carillon_egress_refused_total{reason="address"} 4
 carillon_egress_refused_total{reason="name"} 1

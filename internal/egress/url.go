@@ -12,7 +12,7 @@ import (
 // ErrBadURL: not a URL that a request could be made to.
 var ErrBadURL = errors.New("bad URL")
 
-// BadURL is the ErrBadURL that says what is wrong.
+// BadURL is the ErrBadURL that reports the fault.
 type BadURL struct {
 	// Rule says which rule is broken, fit to stand behind a name of the URL:
 	// "must not have a fragment".
@@ -31,7 +31,7 @@ func (e *BadURL) Unwrap() error { return ErrBadURL }
 // would (ErrPort as well). Nil is no promise: the names that it leaves are judged
 // when they are dialed.
 //
-// The message says what is wrong, fit for the one who sent the URL.
+// The message reports the fault, fit for the one who sent the URL.
 func (d *Dialer) CheckURL(raw string) error {
 	u, err := parseURL(raw)
 	if err != nil {

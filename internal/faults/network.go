@@ -88,7 +88,7 @@ func (n *Network) Handler(answer func(r *http.Request, lost bool) Answer) http.H
 	})
 }
 
-// next says what becomes of the next request: nil where it is not disturbed.
+// next gives the outcome of the next request: nil where it is not disturbed.
 func (n *Network) next() (*disturbance, *rand.Rand) {
 	by := n.random()
 	if n.calm.Load() || by.Float64() >= n.cfg.Rate {

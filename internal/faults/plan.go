@@ -18,7 +18,7 @@ import (
 // subscription.ErrUnavailable, too.
 var ErrInjected = errors.New("injected")
 
-// Kind is what becomes of a call.
+// Kind is the outcome of a call.
 type Kind uint8
 
 // The kinds.
@@ -84,7 +84,7 @@ type Single struct {
 	Kind Kind
 }
 
-// Plan decides what becomes of calls. It may be used by several engines at once
+// Plan decides the outcome of calls. It may be used by several engines at once
 // and by any goroutine; a nil Plan lets every call pass.
 type Plan struct {
 	cfg  Config
@@ -144,7 +144,7 @@ type verdict struct {
 	by   *rand.Rand // decides the details of the fault
 }
 
-// judge says what becomes of the next call of the name.
+// judge gives the outcome of the next call of the name.
 func (p *Plan) judge(call string) verdict {
 	if p == nil {
 		return verdict{}

@@ -148,7 +148,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// A seed reports what becomes of each call, however calls of other names come between,
+// A seed reports the outcome of each call, however calls of other names come between,
 // and about as many fail as the rates say.
 func TestSeed(t *testing.T) {
 	const calls = 2000

@@ -203,7 +203,7 @@ func (b *body) end() {
 	b.stop()
 }
 
-// trouble says why a request failed; kind is that of a failure without a cause known here.
+// trouble gives the reason why a request failed; kind is that of a failure without a cause known here.
 func (b *body) trouble(err error, kind Kind) error {
 	if b.outer.Err() != nil {
 		return b.outer.Err() // the caller has given up

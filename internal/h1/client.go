@@ -6,7 +6,7 @@ import "context"
 // needs no closing: its connections end by themselves after IdleTimeout.
 type Client struct{ pool *pool }
 
-// New returns a Client, or an error that says what is wrong with the Config.
+// New returns a Client, or an error that reports the faults of the Config.
 func New(cfg Config) (*Client, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err

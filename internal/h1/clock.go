@@ -98,7 +98,7 @@ func (c *clock) again() bool {
 	return c.ticking
 }
 
-// enlist notes that an exchange begins. mu is held.
+// enlist records that an exchange begins. mu is held.
 func (c *clock) enlist(ctx context.Context, x *exchange, now time.Duration) {
 	x.deadline = now + c.timeout
 	x.broken, x.conn, x.waiter = nil, nil, nil
@@ -122,7 +122,7 @@ func (c *clock) enlist(ctx context.Context, x *exchange, now time.Duration) {
 	}
 }
 
-// delist notes that an exchange is over. mu is held.
+// delist records that an exchange is over. mu is held.
 func (c *clock) delist(x *exchange) {
 	c.unlink(x)
 	x.conn = nil

@@ -49,7 +49,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, t.conclude(cn, err)
 }
 
-// written returns the bytes of a request, or says why it is not one for RoundTrip.
+// written returns the bytes of a request, or gives the reason why it is not one for RoundTrip.
 func written(req *http.Request) ([]byte, error) {
 	if req.Body != nil {
 		defer req.Body.Close()

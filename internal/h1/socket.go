@@ -149,7 +149,7 @@ type framing struct {
 	left   int // bytes that are missing of the record
 }
 
-// pass notes that bytes were read.
+// pass records that bytes were read.
 func (f *framing) pass(b []byte) {
 	for len(b) > 0 {
 		if f.left > 0 {

@@ -158,7 +158,7 @@ func TestAnswerBeforeTheRequest(t *testing.T) {
 	})
 }
 
-// remembering notes the socket that was dialed last, below what wraps it.
+// remembering records the socket that was dialed last, below what wraps it.
 func remembering(
 	dial func(context.Context, string, string) (net.Conn, error), last **net.TCPConn,
 ) func(context.Context, string, string) (net.Conn, error) {

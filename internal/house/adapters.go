@@ -45,7 +45,7 @@ func (c confirmer) Deny(ctx context.Context, topic, callback, reason string) err
 	return c.outside.Deny(ctx, topic, callback, reason)
 }
 
-// fates answers Sources that ask what became of their notifications. The operator service
+// fates answers Sources that ask the outcome of their notifications. The operator service
 // exists only after the hub that asks it.
 type fates struct{ *House }
 

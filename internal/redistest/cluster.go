@@ -82,7 +82,7 @@ func clusterNode(t testing.TB, options ...string) *Server {
 	return node
 }
 
-// pairs says whether a node sees so many primaries with a replica.
+// pairs reports whether a node sees so many primaries with a replica.
 func pairs(node *Server, want int) error {
 	answer, err := node.do("CLUSTER", "SLOTS")
 	if err != nil {
@@ -102,7 +102,7 @@ func pairs(node *Server, want int) error {
 	return nil
 }
 
-// counts says whether CLUSTER INFO of a node has the line.
+// counts reports whether CLUSTER INFO of a node has the line.
 func counts(node *Server, line string) error {
 	answer, err := node.do("CLUSTER", "INFO")
 	if err == nil && !strings.Contains(fmt.Sprint(answer), line+"\r\n") {
@@ -124,7 +124,7 @@ func (n Nodes) Owner(t testing.TB, key string) int {
 	return 0
 }
 
-// whole says whether a node sees all others and all slots.
+// whole reports whether a node sees all others and all slots.
 func whole(node *Server) error {
 	answer, err := node.do("CLUSTER", "INFO")
 	if err != nil {

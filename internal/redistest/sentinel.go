@@ -54,7 +54,7 @@ func Sentinel(t testing.TB, replicas int, options ...string) *Failover {
 	return f
 }
 
-// knows says whether a Sentinel knows of so many replicas and other Sentinels.
+// knows reports whether a Sentinel knows of so many replicas and other Sentinels.
 func knows(sentinel *Server, replicas, others int) error {
 	answer, err := sentinel.do("SENTINEL", "MASTER", MasterName)
 	if err != nil {

@@ -298,7 +298,7 @@ func (s *Server) end() {
 	}
 }
 
-// inStep says whether a replica has what its primary has.
+// inStep reports whether a replica has what its primary has.
 func inStep(replica *Server) error {
 	answer, err := replica.do("INFO", "replication")
 	if err == nil && !strings.Contains(fmt.Sprint(answer), "master_link_status:up") {

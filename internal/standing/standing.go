@@ -64,12 +64,12 @@ func NewBook(cfg Config) *Book {
 // Every is how often a site in bad standing is asked.
 func (b *Book) Every() time.Duration { return b.cfg.Every }
 
-// Succeeded notes that the site did what it was asked for.
+// Succeeded records that the site did what it was asked for.
 func (b *Book) Succeeded(site string) {
 	b.sites.Remove(site)
 }
 
-// Failed notes that it did not: it refused, or it was away and did not answer at all.
+// Failed records that it did not: it refused, or it was away and did not answer at all.
 func (b *Book) Failed(site string, away bool) {
 	r, ok := b.sites.Get(site)
 	if !ok {

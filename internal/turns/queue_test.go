@@ -280,7 +280,7 @@ func (w *world) able() map[string]bool {
 	return able
 }
 
-// pass notes that a peer began before others that could have.
+// pass records that a peer began before others that could have.
 func (w *world) pass(began string, able map[string]bool) {
 	delete(w.passed, began)
 	for peer := range able {

@@ -81,7 +81,7 @@ func (c *Clock) At(system time.Time) int64 {
 	return c.look(wall, passed)
 }
 
-// look notes what the machine's clock says.
+// look records what the machine's clock says.
 func (c *Clock) look(wall int64, passed time.Duration) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +127,7 @@ func (c *Clock) Reached(t time.Time) {
 	c.reached(t.UnixNano(), time.Since(c.epoch))
 }
 
-// reached notes that a time has been. The caller holds mu.
+// reached records that a time has been. The caller holds mu.
 func (c *Clock) reached(t int64, passed time.Duration) {
 	if t > c.told {
 		c.told, c.toldAt = t, passed

@@ -44,7 +44,7 @@ func (t *loggedFiles) forget(rel string) {
 	t.gauge.Set(float64(len(t.files)))
 }
 
-// begin notes that a scan begins.
+// begin records that a scan begins.
 func (t *loggedFiles) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

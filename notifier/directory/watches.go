@@ -36,7 +36,7 @@ func (w *watches) start(watcher Watcher) {
 	w.watcher = watcher
 }
 
-// lose notes that events were lost.
+// lose records that events were lost.
 func (w *watches) lose() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -37,7 +37,7 @@ const (
 
 var reasons = []Reason{Missing, Deleted, Refused, Unreachable, Differs, Changing, TooLarge, Unreadable}
 
-// LeftOutError says why a resource has no content that can be packed.
+// LeftOutError gives the reason why a resource has no content that can be packed.
 type LeftOutError struct {
 	Reason Reason
 	// Text is for the log.

@@ -90,7 +90,7 @@ func (f *fetcher) ask(ctx context.Context, u *url.URL, e *payload.Entry) (*http.
 	return f.client.Do(r)
 }
 
-// leftOutBy says why a resource that was asked for has no content. Other errors stay what they are.
+// leftOutBy gives the reason why a resource that was asked for has no content. Other errors stay what they are.
 func leftOutBy(err error) error {
 	t, is := errors.AsType[*fetch.Trouble](err)
 	if !is {

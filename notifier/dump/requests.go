@@ -45,7 +45,7 @@ func (r *requests) ask() chan outcome {
 	return answer
 }
 
-// begin notes that a Resource Dump begins: it has what there was at all requests until now.
+// begin records that a Resource Dump begins: it has what there was at all requests until now.
 func (r *requests) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

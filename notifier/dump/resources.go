@@ -32,7 +32,7 @@ func newResourceDump(s *shelf) *resourceDump {
 	}
 }
 
-// arrived notes that events came.
+// arrived records that events came.
 func (s *resourceDump) arrived() {
 	none := s.newest() == nil
 	s.came.Lock()

@@ -121,7 +121,7 @@ func (s *shelf) loadKind(kind Kind, last time.Time) (all []*generation, _ error)
 	return all, nil
 }
 
-// resumable reads the plan of a dump that is not whole. An error says why it cannot be gone on with.
+// resumable reads the plan of a dump that is not whole. An error gives the reason why it cannot be gone on with.
 func (s *shelf) resumable(kind Kind, dir string, last time.Time) (plan, error) {
 	p, err := loadPlan(dir)
 	switch {
@@ -194,7 +194,7 @@ func (s *shelf) complete(ctx context.Context, dir string, p plan, progress *prog
 	return g, nil
 }
 
-// failed decides what becomes of a dump that could not be made: it is gone on with where the trouble
+// failed decides the outcome of a dump that could not be made: it is gone on with where the trouble
 // may pass, and removed where it takes room that is missing.
 func (s *shelf) failed(ctx context.Context, dir string, err error) error {
 	if ctx.Err() != nil || errors.Is(err, ErrHeld) {
@@ -222,7 +222,7 @@ func (s *shelf) drop(kind Kind, n int) {
 	}
 }
 
-// touch notes that the document of a kind has changed: other generations, or a link to the archive.
+// touch records that the document of a kind has changed: other generations, or a link to the archive.
 func (s *shelf) touch(kind Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

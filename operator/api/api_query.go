@@ -85,7 +85,7 @@ func (q *query) url(name, what string) string {
 	return text
 }
 
-// checkTopic says what is wrong with the URL of a topic; "": nothing.
+// checkTopic reports the faults of the URL of a topic; "": nothing.
 func checkTopic(text string) string { return checkURL(text, "it is the URL of the topic") }
 
 // checkURL reports what is wrong with a URL, to go on from its name; "" if nothing is.
@@ -227,7 +227,7 @@ func readBody(r *request, into any, optional bool) error {
 	return nil
 }
 
-// bodyProblem says what is wrong with a body.
+// bodyProblem reports the faults of a body.
 func bodyProblem(err error) error {
 	if large, is := errors.AsType[*http.MaxBytesError](err); is {
 		return Refusal(http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is larger than %d bytes.", large.Limit))

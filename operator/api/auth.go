@@ -59,7 +59,7 @@ func open(path string) bool {
 	return strings.HasPrefix(path, staticRoot)
 }
 
-// verdict says what became of who comes.
+// verdict gives the outcome of who comes.
 type verdict int
 
 const (

@@ -56,7 +56,7 @@ func events(t *testing.T, ctx context.Context, address string) (*http.Response, 
 	return resp, all
 }
 
-// The overview goes on by itself, says what is wrong where that happens, and ends with the
+// The overview goes on by itself, reports the fault where that happens, and ends with the
 // hub.
 func TestLiveOverview(t *testing.T) {
 	d := newFixture()

@@ -205,7 +205,7 @@ func verdictOf(t operator.Tally, missing int) verdict {
 	return a
 }
 
-// gotIt reports how many have got it, and what becomes of the rest.
+// gotIt reports how many have got it, and the outcome of the rest.
 func gotIt(t operator.Tally) string {
 	text := fmt.Sprintf("%s of %s subscribers have got it", number(t.Delivered), number(t.Subscribers))
 	var rest []string

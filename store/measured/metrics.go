@@ -24,7 +24,7 @@ type Calls struct {
 	good [operations]prometheus.Observer
 }
 
-// outcome is what came of a call, as metrics show it.
+// outcome is the outcome of a call, as metrics show it.
 type outcome string
 
 const (
@@ -93,7 +93,7 @@ func NewCalls(reg prometheus.Registerer) (*Calls, error) {
 	return c, nil
 }
 
-// done notes a call that has ended, and whose error is in err.
+// done records a call that has ended, and whose error is in err.
 func (c *Calls) done(op operation, began time.Time, err *error) {
 	took := time.Since(began).Seconds()
 	what := outcomeOf(*err)

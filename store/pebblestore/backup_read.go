@@ -151,7 +151,7 @@ func (in *backupInput) begin(t taker) error {
 	return t.begin(info)
 }
 
-// summed notes the sum of an entry that read reads.
+// summed records the sum of an entry that read reads.
 func (in *backupInput) summed(name string, read func(content io.Reader) error) error {
 	sum := sha256.New()
 	if err := read(io.TeeReader(in.tar, sum)); err != nil {

@@ -62,7 +62,7 @@ func (d *decoder) fail(what string) {
 	d.rest = nil
 }
 
-// done says whether everything fitted and nothing is left over.
+// done reports whether everything fitted and nothing is left over.
 func (d *decoder) done() error {
 	if d.err == nil && len(d.rest) > 0 {
 		d.fail(fmt.Sprintf("%d bytes too many", len(d.rest)))

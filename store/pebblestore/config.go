@@ -49,7 +49,7 @@ type Config struct {
 	// in effect. File systems that cannot tell are not checked.
 	MinFree uint64
 	// Fatal is called once when the engine can no longer write, with the
-	// error that says why. It should end the process: if it returns, every
+	// error that gives the reason why. It should end the process: if it returns, every
 	// further call is ErrUnavailable, but Pebble itself may panic. Default:
 	// log the error and end the process with status 1.
 	Fatal func(error)

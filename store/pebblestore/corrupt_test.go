@@ -478,7 +478,7 @@ func TestBadBlockAndNewNotifications(t *testing.T) {
 }
 
 // TestAnyBadByte flips a bit wherever it may be, also in what Pebble keeps for
-// itself: the store opens or says why not, and what lists comes to its end.
+// itself: the store opens or gives the reason why not, and what lists comes to its end.
 func TestAnyBadByte(t *testing.T) {
 	whole := vfs.NewMem()
 	fillMany(t, whole)

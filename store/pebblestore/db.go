@@ -85,7 +85,7 @@ func (s *shard) passedLeases(key []byte, indexed uint64) {
 	}
 }
 
-// indexes notes an entry that is put in the index under the lock.
+// indexes records an entry that is put in the index under the lock.
 func (s *shard) indexes(key []byte) {
 	s.indexed++
 	if bytes.Compare(key, s.lease) < 0 {
@@ -93,7 +93,7 @@ func (s *shard) indexes(key []byte) {
 	}
 }
 
-// remember notes a position that is written under the lock of the shard.
+// remember records a position that is written under the lock of the shard.
 func (s *shard) remember(id subscription.ID, settled delivery.Seq) {
 	if _, known := s.settled[id]; !known && len(s.settled) >= maxRemembered {
 		s.settled = nil

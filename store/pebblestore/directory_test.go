@@ -118,7 +118,7 @@ func TestDamagedDirectory(t *testing.T) {
 	t.Logf("%d of %d were refused", refused, len(files)*17-1)
 }
 
-// openDamaged opens a copy of the store that was changed, and says whether it opened.
+// openDamaged opens a copy of the store that was changed, and reports whether it opened.
 func openDamaged(t *testing.T, whole *vfs.MemFS, name string, change func(disk *vfs.MemFS)) bool {
 	t.Helper()
 	disk := vfs.NewMem()

@@ -34,7 +34,7 @@ func appendOne(ctx context.Context, db *pebblestore.DB, body string) error {
 	return err
 }
 
-// ofWAL says whether the operation is a sync of the write-ahead log.
+// ofWAL reports whether the operation is a sync of the write-ahead log.
 func ofWAL(op errorfs.Op) bool { return strings.HasSuffix(op.Path, ".log") }
 
 func isSync(op errorfs.Op) bool {

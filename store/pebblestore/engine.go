@@ -66,14 +66,14 @@ func (e *engine) failed() error {
 	return nil
 }
 
-// ended says whether nothing will be written any more: it is closed, or broken.
+// ended reports whether nothing will be written any more: it is closed, or broken.
 func (e *engine) ended() bool {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.closed || e.failed() != nil
 }
 
-// fail notes that Pebble cannot write any more.
+// fail records that Pebble cannot write any more.
 func (e *engine) fail(cause error) error {
 	err := unavailable(cause)
 	if e.failure.CompareAndSwap(nil, &err) {

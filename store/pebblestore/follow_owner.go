@@ -28,7 +28,7 @@ type Belonging struct {
 	Begin string
 }
 
-// Owner is what became of a Belonging.
+// Owner is the outcome of a Belonging.
 type Owner struct {
 	Is   string // the first name of whom the store belongs to
 	Ours bool
@@ -76,7 +76,7 @@ func (f *Following) Belong(ctx context.Context, c Belonging) (o Owner, err error
 	return o, nil
 }
 
-// Settle notes that the beginning was good: nothing but its owner can use the store from now on, and it
+// Settle records that the beginning was good: nothing but its owner can use the store from now on, and it
 // is gone on with where it ended.
 func (f *Following) Settle(ctx context.Context) error {
 	err := f.engine.change(ctx, shrinks, &f.mu, func(b *pebble.Batch) error {

@@ -71,7 +71,7 @@ func (l *Log) Append(
 	return receipt, nil
 }
 
-// repeats says whether next is the publication that was appended last.
+// repeats reports whether next is the publication that was appended last.
 func repeats(last, next topicState) bool {
 	return last.head > 0 && last.hasDigest && next.hasDigest && last.digest == next.digest
 }

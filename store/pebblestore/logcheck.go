@@ -74,7 +74,7 @@ func chunkSum(content []byte) uint32 {
 	return (sum>>15 | sum<<17) + 0xa282ead8
 }
 
-// closedAt says whether the log was closed there.
+// closedAt reports whether the log was closed there.
 func (b logBlockOf) closedAt(at int) bool {
 	rest := b.content[at:]
 	return !b.plain && len(rest) >= numberHeader && bytes.Equal(rest[:plainHeader], []byte{6: trailerKind}) &&

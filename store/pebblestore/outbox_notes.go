@@ -15,7 +15,7 @@ import (
 // land ends the flight.
 func (p *post) land() { p.flying, p.flight = false, [sha256.Size]byte{} }
 
-// settle notes what the intake said of an item.
+// settle records what the intake said of an item.
 func (p *post) settle(item *republish.Item, refused string) {
 	if refused == "" {
 		p.has = item.Entry.Change != payload.Deleted
@@ -35,7 +35,7 @@ type notes struct {
 	woken bool
 }
 
-// copySaved notes that a copy was saved; old is nil where it was not known.
+// copySaved records that a copy was saved; old is nil where it was not known.
 func (n *notes) copySaved(old, c *mirror.Copy) error {
 	if !n.m.outbox.open {
 		return nil
@@ -54,7 +54,7 @@ func (n *notes) copySaved(old, c *mirror.Copy) error {
 	return n.note(c.Path, republish.EntryOf(c))
 }
 
-// copyGone notes that a copy was forgotten.
+// copyGone records that a copy was forgotten.
 func (n *notes) copyGone(old *mirror.Copy) error {
 	if !n.m.outbox.open || old == nil || old.Path == "" {
 		return nil
@@ -62,7 +62,7 @@ func (n *notes) copyGone(old *mirror.Copy) error {
 	return n.note(old.Path, republish.DeletedOf(old))
 }
 
-// foundCopy notes a copy that was there before the outbox was opened.
+// foundCopy records a copy that was there before the outbox was opened.
 func (n *notes) foundCopy(c *mirror.Copy) error {
 	if c.File == nil || c.Path == "" {
 		return nil

@@ -119,7 +119,7 @@ func (t *taking) takeAll(ctx context.Context) error {
 	return nil
 }
 
-// passes says whether the same may succeed later.
+// passes reports whether the same may succeed later.
 func passes(err error) bool {
 	return errors.Is(err, delivery.ErrUnavailable) || errors.Is(err, delivery.ErrFenced)
 }

@@ -42,7 +42,7 @@ func (s *space) guarded() vfs.FS { return vfs.OnDiskFull(s.fs, s.wait) }
 
 func (s *space) stop() { s.once.Do(func() { close(s.closing) }) }
 
-// check says whether a change may be taken.
+// check reports whether a change may be taken.
 func (s *space) check(g growth) error {
 	if s.waiting.Load() {
 		return unavailable(errNoSpace)
@@ -96,7 +96,7 @@ func (s *space) wait() {
 	}
 }
 
-// growth says whether a change may grow the store.
+// growth reports whether a change may grow the store.
 type growth bool
 
 const (

@@ -35,7 +35,7 @@ func (e *engine) walk(r pebble.Reader, from, upper []byte) (*walk, error) {
 	return &walk{engine: e, reader: r, it: it, from: from, upper: upper}, nil
 }
 
-// valid says whether it is at a record.
+// valid reports whether it is at a record.
 func (w *walk) valid() bool { return w.err == nil && w.it.Valid() }
 
 func (w *walk) recordKey() []byte { return w.it.Key() }

@@ -17,7 +17,7 @@ type DB struct {
 }
 
 // Open returns the store that cfg names. It does not connect: until the server
-// answers, every call is ErrUnavailable. Ready says whether it does.
+// answers, every call is ErrUnavailable. Ready reports whether it does.
 func Open(cfg Config) (*DB, error) {
 	u, err := ParseURL(cfg.URL)
 	if err != nil {

@@ -150,7 +150,7 @@ type ask struct {
 	young bool // join: it began less than a takeover ago
 }
 
-// answer is what came of an ask. Which fields are set depends on the verb.
+// answer is the outcome of an ask. Which fields are set depends on the verb.
 type answer struct {
 	ask
 	err     error

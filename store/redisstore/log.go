@@ -155,7 +155,7 @@ func (l *Log) appendOnce(
 	return receipt, err
 }
 
-// headFailed is what became of the use of a topic's head. One that is no hash is damaged: its
+// headFailed is the outcome of the use of a topic's head. One that is no hash is damaged: its
 // server is not away, and other topics are not concerned.
 func (l *Log) headFailed(ctx context.Context, key string, err error) error {
 	e := l.db.engine

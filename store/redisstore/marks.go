@@ -16,7 +16,7 @@ var _ delivery.Marks = (*Marks)(nil)
 // markedAt is the field that says when a shard was marked. No topic is called so.
 const markedAt = "!at"
 
-// markScript notes the lowest cursors of a shard's topics, in the place of what was noted.
+// markScript records the lowest cursors of a shard's topics, in the place of what was noted.
 // It runs while the server's memory is full, as what it leads to frees some.
 //
 //	KEYS  1 cursors  2 marks

@@ -182,7 +182,7 @@ func (e *engine) readConfig(ctx context.Context, server *redis.Client) (map[stri
 	return all, nil
 }
 
-// noteUnread notes that the settings may not be read, and says once what is not looked at.
+// noteUnread records that the settings may not be read, and says once what is not looked at.
 func (e *engine) noteUnread(err error) {
 	e.mu.Lock()
 	first := !e.closed
@@ -205,7 +205,7 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// fit says whether a server is one that a store can be on.
+// fit reports whether a server is one that a store can be on.
 func (e *engine) fit(info map[string]string) error {
 	version := info["redis_version"]
 	major, _, _ := strings.Cut(version, ".")
@@ -228,7 +228,7 @@ func (e *engine) fit(info map[string]string) error {
 	return nil
 }
 
-// admits says whether the greatest body gets into the server.
+// admits reports whether the greatest body gets into the server.
 func (e *engine) admits(limit string) error {
 	n, err := strconv.ParseInt(limit, 10, 64)
 	if err == nil && n < e.cfg.MaxBody {

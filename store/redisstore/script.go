@@ -95,7 +95,7 @@ func (e *engine) run(ctx context.Context, s *script, keys []string, args ...any)
 	return results[0].value, results[0].err
 }
 
-// result is what came of a call.
+// result is the outcome of a call.
 type result struct {
 	value any
 	err   error

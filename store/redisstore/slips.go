@@ -19,7 +19,7 @@ import (
 // full, which Config.AllowEviction would accept.
 type EvictionError struct{ Policy string }
 
-// Error says what is wrong, and what to do.
+// Error reports the fault, and what to do.
 func (e EvictionError) Error() string {
 	return fmt.Sprintf("maxmemory-policy is %s: Redis would throw away subscriptions and notifications when its memory "+
 		"is full; set it by CONFIG SET maxmemory-policy noeviction and in redis.conf, or allow eviction and lose them", e.Policy)

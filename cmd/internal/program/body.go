@@ -35,7 +35,7 @@ func noteBodies(handler http.Handler) http.Handler {
 	})
 }
 
-// notedBody notes the end of a body.
+// notedBody records the end of a body.
 type notedBody struct {
 	io.ReadCloser
 	conn *conn

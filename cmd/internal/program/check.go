@@ -52,7 +52,7 @@ func (c *CheckCommand[S]) Shown(flag, value string) string {
 	return value
 }
 
-// Check says what is wrong, each thing on a line of stderr. Also are variables that the
+// Check reports the fault, each thing on a line of stderr. Also are variables that the
 // program reads and that are no flag's; flags is its whole grammar, as for Parse.
 func (c *CheckCommand[S]) Check(
 	ctx context.Context, name string, flags any, stdout, stderr io.Writer, also ...string,

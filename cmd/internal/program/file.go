@@ -42,7 +42,7 @@ type takesProblems interface {
 	found(settings *Settings, problems []error)
 }
 
-// drop notes a problem with a flag's value, which is then not heeded.
+// drop records a problem with a flag's value, which is then not heeded.
 func (r *reading) drop(flag *kong.Flag, where string, err error) {
 	if r.dropped == nil {
 		r.dropped = map[*kong.Flag]string{}

@@ -208,7 +208,7 @@ func (l *limiter) leave(c *conn) {
 	l.room.Signal()
 }
 
-// waits notes that the connection waits from now on. The caller holds mu.
+// waits records that the connection waits from now on. The caller holds mu.
 func (l *limiter) waits(c *conn) {
 	if !c.left && !c.waiting {
 		c.waiting = true
@@ -222,7 +222,7 @@ func (l *limiter) waits(c *conn) {
 	}
 }
 
-// works notes that the connection does not wait any more. The caller holds mu.
+// works records that the connection does not wait any more. The caller holds mu.
 func (l *limiter) works(c *conn) {
 	if c.waiting {
 		c.waiting = false
@@ -235,7 +235,7 @@ func (l *limiter) works(c *conn) {
 	}
 }
 
-// listens notes that more of the connection's body is asked for. The caller holds mu.
+// listens records that more of the connection's body is asked for. The caller holds mu.
 func (l *limiter) listens(c *conn) {
 	if !c.left && !c.silent {
 		c.silent, c.silentSince = true, time.Now()
@@ -244,7 +244,7 @@ func (l *limiter) listens(c *conn) {
 	}
 }
 
-// heard notes that something came, or nothing is asked for. The caller holds mu.
+// heard records that something came, or nothing is asked for. The caller holds mu.
 func (l *limiter) heard(c *conn) {
 	if c.silent {
 		c.silent = false
