@@ -61,9 +61,8 @@ func headerLinks(resp *http.Response, base string) []weblink.Link {
 	return weblink.Resolve(base, links)
 }
 
-// discover returns the links of an answer: those of the header, and for a
-// relation that the header lacks those which the document embeds (WebSub §4), of
-// whose beginning weblink reads so much as it allows.
+// discover returns the links of an answer's header. For a relation that the header lacks it adds
+// those that the document embeds (WebSub §4), as far into it as weblink reads.
 func discover(resp *http.Response, base string, body io.Reader) []weblink.Link {
 	links := headerLinks(resp, base)
 	noSelf, noHub := len(weblink.Find(links, relSelf)) == 0, len(weblink.Find(links, relHub)) == 0

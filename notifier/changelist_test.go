@@ -78,7 +78,7 @@ func (l list) locs() string {
 	return strings.Join(locs, " ")
 }
 
-// get asks for a public address, as a path or whole.
+// get sends a GET to a public address, given as a path or as a URL.
 func (w *world) get(path string, headers ...string) *httptest.ResponseRecorder {
 	return ask(w.Public(), "GET", "/"+strings.TrimPrefix(path, base), "", headers...)
 }

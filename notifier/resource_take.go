@@ -17,9 +17,8 @@ import (
 	"carillon/internal/bodies"
 )
 
-// maxImports is how many snapshots are taken at the same time: 503 beyond that. How large
-// one may be is bounded by the room on the disk only, of which the journal leaves
-// some.
+// maxImports is how many snapshots are taken at the same time: 503 beyond that. Only the free disk
+// space bounds the size of one; the journal leaves some free.
 const maxImports = 4
 
 // imports carries out the imports that were sealed: the differences of a snapshot become events.

@@ -21,7 +21,7 @@ const (
 	// listenTries is how many names are tried to find one in a shard of this process: one
 	// in 64 is, where it holds a single shard.
 	listenTries = 10_000
-	// unsubscribeWithin bounds what the end of listening does.
+	// unsubscribeWithin bounds the work at the end of listening.
 	unsubscribeWithin = 5 * time.Second
 )
 
@@ -70,8 +70,8 @@ func (d *hubService) mayListen(topic string) error {
 	return nil
 }
 
-// listenOnce listens with one subscription. It is to be called again where the shard that
-// this is in went to another process.
+// listenOnce listens with one subscription. again: its shard went to another
+// process, so the caller listens anew.
 func (d *hubService) listenOnce(ctx context.Context, topic string, yield func(TestEvent, error) bool) (again bool, err error) {
 	l, err := d.newListener(topic)
 	if err != nil {
@@ -195,8 +195,7 @@ const (
 // verifyWithin is after how long without a verification a listener gives up.
 const verifyWithin = 3 * time.Minute
 
-// look reports what is to be done about a listener whose subscription was asked for last at a
-// time.
+// look returns the next step for a listener, whose latest subscription request was made at asked.
 func (d *hubService) look(l *testCallback, asked time.Time) listenState {
 	if len(l.heard) > 0 {
 		return listenOn // first what was heard

@@ -12,7 +12,7 @@ import (
 	"carillon/topic"
 )
 
-// tallyQuestion asks the outcome of notifications of one topic.
+// tallyQuestion asks for the outcome of notifications of one topic.
 type tallyQuestion struct {
 	Topic string         `json:"topic"` // its key
 	Seqs  []delivery.Seq `json:"seqs"`
@@ -38,7 +38,7 @@ func (h *local) tally(ctx context.Context, q tallyQuestion) ([]Tally, error) {
 	return all, nil
 }
 
-// tallied asks all processes the outcome of the notifications.
+// tallied asks all processes for the outcome of the notifications.
 func (d *topicService) tallied(ctx context.Context, key string, seqs []delivery.Seq) ([]Tally, Coverage, error) {
 	sums := make([]Tally, len(seqs))
 	parts, cover, err := gather(ctx, d.local, tallies, tallyQuestion{key, seqs})
@@ -121,10 +121,10 @@ type undeliveredQuestion struct {
 // MaxMissing is how many subscriptions a NotificationDetail names.
 const MaxMissing = 1000
 
-// undeliveredReply counts, too: one question holds up an answer less than two.
+// undeliveredReply has the counts, too: one question is quicker than two.
 type undeliveredReply struct {
 	Tally Tally `json:"tally"`
-	// Missing are rows without their topic where that is spelled as in the question.
+	// Missing are rows; their topic is left out where it is spelled as in the question.
 	Missing []Missing `json:"missing"`
 	More    bool      `json:"more"`
 }
@@ -202,7 +202,7 @@ func (d *topicService) Notification(ctx context.Context, topic string, id uuid.U
 	return detail, nil
 }
 
-// Fate gives the outcome of one notification, without naming those who have not got it.
+// Fate gives the outcome of one notification, without the subscriptions that lack it.
 func (d *topicService) Fate(ctx context.Context, topic string, id uuid.UUID) (Notification, Coverage, error) {
 	n, err := d.found(ctx, topic, id)
 	if err != nil {

@@ -80,8 +80,12 @@ func TestArchivesOfANotifier(t *testing.T) {
 			t.Fatal("the live Change Lists still reach back")
 		}
 	}
-	if done := l.destination(append([]string{"incremental"}, lagging...)...); !strings.Contains(done, " 0 failed") {
-		t.Errorf("by the archive: %s", done)
+	// A list that is being closed lacks the newest events for a moment: the next run takes them.
+	source := l.tree(l.files)
+	for end := time.Now().Add(comesWithin); !maps.Equal(l.copied(), source) && time.Now().Before(end); {
+		if done := l.destination(append([]string{"incremental"}, lagging...)...); !strings.Contains(done, " 0 failed") {
+			t.Fatalf("by the archive: %s", done)
+		}
 	}
 	l.compare()
 

@@ -94,15 +94,20 @@ func (l *library) awaitPublished() {
 	})
 }
 
-// compare walks both directories.
-func (l *library) compare() (files int) {
+// copied are the copies, by the names of their files.
+func (l *library) copied() map[string]string {
 	l.t.Helper()
-	source := l.tree(l.files)
 	host, err := url.Parse(l.way.URL)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	copies := l.tree(filepath.Join(l.copies, strings.ReplaceAll(host.Host, ":", "+"), "town", "files"))
+	return l.tree(filepath.Join(l.copies, strings.ReplaceAll(host.Host, ":", "+"), "town", "files"))
+}
+
+// compare walks both directories.
+func (l *library) compare() (files int) {
+	l.t.Helper()
+	source, copies := l.tree(l.files), l.copied()
 	for name, text := range source {
 		if got, there := copies[name]; !there || got != text {
 			l.t.Errorf("the copy of %q is %q (%t); want %q", name, got, there, text)

@@ -295,7 +295,7 @@ func (w *walk) after(ctx context.Context, l *list) error {
 	return w.follow(ctx, next)
 }
 
-// follow takes a list, and before it what the archive has of what lies before it.
+// follow takes a list, and before it the archive's lists of the time before.
 func (w *walk) follow(ctx context.Context, l *list) error {
 	joined, err := w.bridge(ctx, l)
 	switch {

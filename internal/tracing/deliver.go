@@ -14,8 +14,8 @@ import (
 	"carillon/topic"
 )
 
-// Sender is s, with a span for each attempt: a child of the publication's, whichever process
-// took that. With tell the callback gets traceparent.
+// Sender is s, with a span for each attempt: a child of the publication's span, from
+// any process. With tell each delivery has the header traceparent.
 func (t *Tracer) Sender(s send.Sender, tell bool) send.Sender {
 	if t == nil {
 		return s

@@ -76,7 +76,7 @@ func listen(t *testing.T, db *redisstore.DB) (e *ear, stop func()) {
 	return e, stop
 }
 
-// slow makes the poll so rare that what is heard, is heard by the bell.
+// slow makes the poll so rare that all news comes by the bell.
 func slow(w *world) *world {
 	w.cfg.Poll = time.Hour
 	return w

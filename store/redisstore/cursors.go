@@ -100,8 +100,8 @@ func (c *Cursors) member(s subscription.Shard, name, record, position string) (m
 //
 // It returns 1, or 0 where the epoch is not the shard's.
 //
-// The advances are one text, as arguments cost the server more than they say: of each
-// the id, the length of its position in one byte, and the position.
+// The advances are one text, because the server needs more time for many short arguments. Each
+// advance is its id, the length of its position in one byte, and the position.
 //
 // A position that is there proves that its subscription is. Numbers that begin
 // a record are compared as text, as they may be beyond what Lua counts exactly.

@@ -11,8 +11,8 @@ import (
 	"carillon/destination/follow"
 )
 
-// Run runs the suite on a Store. Open opens it, and the one that was opened before once
-// more: that one is closed, or its process dead.
+// Run runs the suite on a Store. Open opens it anew each time, after the one
+// before was closed, or its process has died.
 func Run(t *testing.T, open func(t *testing.T) func() follow.Store) {
 	for name, test := range map[string]func(*testing.T, func() follow.Store){
 		"empty": empty, "position": position, "inbox": inbox, "order": order, "drop": drop, "together": together,
